@@ -35,12 +35,12 @@ MODULES = {
     "toolcrib.registry.apps": ["AppFields"],
     "toolcrib.context": [
         "Answer",
-        "Form",
-        "Visit",
-        "Prompt",
-        "Folders",
-        "Completion",
-        "Folder",
+        "Elicitation",
+        "URLElicitation",
+        "Sampling",
+        "Roots",
+        "SamplingResult",
+        "Root",
         "RequestInfo",
     ],
     "toolcrib.client": [

@@ -32,7 +32,7 @@ YES_OR_NO: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class Elicitation:
     """A form for the user. `schema` is a JSON Schema of an object with flat properties; then the reply is an
     Answer. Or it is a model, a dataclass or a TypedDict; then the reply is one of it, or None if the user
     declines."""
@@ -42,7 +42,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class URLElicitation:
     """A web page for the user to open, for data that must not pass through the client, such as a password."""
 
     message: str
@@ -50,7 +50,7 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class Sampling:
     """A prompt for the client's model. `messages` are MCP's sampling messages, or one text."""
 
     messages: str | Sequence[Mapping[str, Any]]
@@ -60,11 +60,11 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Folders:
+class Roots:
     """A request for the folders that the client works in (MCP's roots)."""
 
 
-Question = Form | Visit | Prompt | Folders
+Question = Elicitation | URLElicitation | Sampling | Roots
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
+class SamplingResult:
     """The answer of the client's model. `content` is one content block or a list of them."""
 
     content: Any
@@ -101,14 +101,14 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class Root:
     """A folder that the client works in."""
 
     uri: str
     name: str | None = None
 
 
-Reply = Answer | Completion | list[Folder]
+Reply = Answer | SamplingResult | list[Root]
 ReadForm = Callable[[Any], tuple[Mapping[str, Any], Callable[[Any], Any] | None]]
 """Returns the JSON Schema of a form, and a function that makes the answer of its data. Raises ValueError."""
 
@@ -483,20 +483,20 @@ class Context:
         A client of 2026-07-28 repeats the call with the answer, and the function runs again from the start:
         ask before you act. `key` identifies the question within the call.
         """
-        return self._ask_one(key, Form(message) if schema is None else Form(message, schema))
+        return self._ask_one(key, Elicitation(message) if schema is None else Elicitation(message, schema))
 
-    def ask_to_visit(self, key: str, message: str, url: str) -> Any:
+    def ask_url(self, key: str, message: str, url: str) -> Any:
         """Ask the user to open a page and return an Answer."""
-        return self._ask_one(key, Visit(message, url))
+        return self._ask_one(key, URLElicitation(message, url))
 
     def sample(self, key: str, messages: str | Any, *, max_tokens: int = 1024, **options: Any) -> Any:
-        """Ask the client's model and return a Completion. Options: `system`, and others of MCP's sampling."""
+        """Ask the client's model and return a SamplingResult. Options: `system`, and others of MCP."""
         system = options.pop("system", None)
-        return self._ask_one(key, Prompt(messages, max_tokens, system, options))
+        return self._ask_one(key, Sampling(messages, max_tokens, system, options))
 
-    def folders(self, key: str = "folders") -> Any:
-        """Return a list of the folders that the client works in (MCP's roots)."""
-        return self._ask_one(key, Folders())
+    def roots(self, key: str = "roots") -> Any:
+        """Return a list of `Root`: the folders that the client works in."""
+        return self._ask_one(key, Roots())
 
     def ask_all(self, questions: Mapping[str, Question]) -> Any:
         """Ask several questions at once and return a mapping of replies by key."""
@@ -565,9 +565,9 @@ class Context:
                 rule = f"be a non-empty string and must not begin with {RESERVED!r}"
                 raise self._misuse(f"The key of a question must {rule}, got {_shorten(key)}")
             try:
-                if isinstance(question, Form) and self.read_form is not None:
+                if isinstance(question, Elicitation) and self.read_form is not None:
                     schema, load = self.read_form(question.schema)
-                    question = Form(question.message, schema)
+                    question = Elicitation(question.message, schema)
                     if load is not None:
                         loaders[key] = load
                 _check_question(question)
@@ -633,12 +633,14 @@ def _shorten(value: Any) -> str:
 def _check_question(question: Any) -> None:
     """Raise TypeError or ValueError for a question that cannot be sent."""
     if not isinstance(question, Question):
-        raise TypeError(f"it is a {type(question).__name__}, not a Form, Visit, Prompt or Folders")
+        raise TypeError(
+            f"it is a {type(question).__name__}, not an Elicitation, URLElicitation, Sampling or Roots"
+        )
     for name in ("message", "url", "system"):
         value = getattr(question, name, "")
         if not isinstance(value, str) and not (name == "system" and value is None):
             raise TypeError(f"its {name} must be a string, got {_shorten(value)}")
-    if isinstance(question, Prompt):
+    if isinstance(question, Sampling):
         if type(question.max_tokens) is not int or question.max_tokens < 1:
             raise TypeError(f"max_tokens must be a positive integer, got {_shorten(question.max_tokens)}")
         codec.encode({**question.options, "messages": question.messages})
@@ -659,16 +661,16 @@ _ELSEWHERE = {
     "client_id": "use ctx.principal.name",
     "delete_state": "use await ctx.set_state('key', None)",
     "elicit": "use ctx.ask('key', message, Model)",
-    "elicit_url": "use ctx.ask_to_visit('key', message, url)",
+    "elicit_url": "use ctx.ask_url('key', message, url)",
     "fastmcp": "use ctx.server",
     "lifespan_context": "use ctx.state",
-    "list_roots": "use ctx.folders()",
+    "list_roots": "use ctx.roots()",
     "mcp_server": "use ctx.server",
     "headers": "use ctx.request.headers",
     "request_context": "use ctx.state for what the lifespan yields, ctx.request for the HTTP request",
     "request_id": "use ctx.channel.request",
     "principal_state": "use await ctx.get_state('key', of='principal') and ctx.set_state",
-    "session": "use ctx.ask, ctx.sample, ctx.folders, ctx.log or ctx.set_state",
+    "session": "use ctx.ask, ctx.sample, ctx.roots, ctx.log or ctx.set_state",
     "session_id": "use ctx.set_state for what belongs to a session",
     "session_state": "use await ctx.get_state('key') and await ctx.set_state('key', value)",
     "user": "use ctx.principal",

@@ -6,7 +6,7 @@ import asyncio
 
 from tests.conformance.questions import NAME, form
 from toolcrib import Context, ToolError, tool
-from toolcrib.context import Form
+from toolcrib.context import Elicitation
 
 MOMENT_S = 0.2
 """Longer than the patience of the server."""
@@ -40,7 +40,7 @@ async def failing_job() -> str:
 async def protocol_error_job(ctx: Context) -> str:
     """Needs something that the client of the suite does not declare, which is an error of the protocol."""
     await asyncio.sleep(MOMENT_S)
-    return str(await ctx.folders())
+    return str(await ctx.roots())
 
 
 @tool(task="always")
@@ -56,7 +56,7 @@ async def multi_input(ctx: Context) -> str:
     """Asks two questions at once."""
     await asyncio.sleep(MOMENT_S)
     replies = await ctx.ask_all(
-        {"first": Form("The first?", CONFIRM), "second": Form("The second?", CONFIRM)}
+        {"first": Elicitation("The first?", CONFIRM), "second": Elicitation("The second?", CONFIRM)}
     )
     return ", ".join(str(reply.get("name")) for reply in replies.values())
 

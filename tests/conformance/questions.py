@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolcrib import Context, tool
-from toolcrib.context import Answer, Folders, Form, Prompt
+from toolcrib.context import Answer, Elicitation, Roots, Sampling
 from toolcrib.errors import CannotAskError
 
 
@@ -123,7 +123,7 @@ async def test_input_required_result_sampling(ctx: Context) -> str:
 @tool
 async def test_input_required_result_list_roots(ctx: Context) -> str:
     """Asks which folders the client works in."""
-    folders = await ctx.folders("client_roots")
+    folders = await ctx.roots("client_roots")
     return ", ".join(folder.uri for folder in folders)
 
 
@@ -146,9 +146,9 @@ async def test_input_required_result_multiple_inputs(ctx: Context) -> str:
     """Asks the person, the model and the client, all at once."""
     replies = await ctx.ask_all(
         {
-            "user_name": Form("What is your name?", NAME),
-            "greeting": Prompt("Generate a greeting", 50),
-            "client_roots": Folders(),
+            "user_name": Elicitation("What is your name?", NAME),
+            "greeting": Sampling("Generate a greeting", 50),
+            "client_roots": Roots(),
         }
     )
     folders = [folder.uri for folder in replies["client_roots"]]

@@ -25,7 +25,7 @@ def make_server(folder: Path) -> MCPServer:
         version="1.0.0",
         dynamic=True,
         instructions="Tools for tests of the wire.",
-        tasks=Tasks(patience_s=0.05, poll_s=0.1),
+        tasks=Tasks(wait_s=0.05, poll_s=0.1),
         state=f"sqlite:///{folder}/tasks.db",
     )
     server.add(tools, questions, jobs, strict=True)

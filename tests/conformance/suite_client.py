@@ -13,21 +13,21 @@ import sys
 from typing import Any
 
 from toolcrib.client import Client, RemoteTool
-from toolcrib.context import Answer, Completion, Form, Prompt, Visit
+from toolcrib.context import Answer, Elicitation, Sampling, SamplingResult, URLElicitation
 from toolcrib.errors import ClientError
 
 WORDS = {"string": "x", "integer": 1, "number": 2, "boolean": True, "array": [], "object": {}}
 FOCAL, ECHO = "json_schema_2020_12_tool", "json_schema_echo"
 
 
-async def accept(question: Form | Visit) -> Answer:
-    fields = question.schema.get("properties", {}) if isinstance(question, Form) else {}
+async def accept(question: Elicitation | URLElicitation) -> Answer:
+    fields = question.schema.get("properties", {}) if isinstance(question, Elicitation) else {}
     missing = {name: field for name, field in fields.items() if "default" not in field}
     return Answer("accept", {name: WORDS.get(field.get("type"), "x") for name, field in missing.items()})
 
 
-async def complete(prompt: Prompt) -> Completion:
-    return Completion("Hello", model="none")
+async def complete(prompt: Sampling) -> SamplingResult:
+    return SamplingResult("Hello", model="none")
 
 
 def calls_for(tools: dict[str, RemoteTool]) -> list[tuple[str, dict[str, Any]]]:
@@ -73,7 +73,7 @@ async def use_skills(client: Client) -> None:
 
 
 async def main(url: str) -> None:
-    answers: dict[str, Any] = {"on_ask": accept, "on_sample": complete, "folders": ["/"]}
+    answers: dict[str, Any] = {"on_ask": accept, "on_sample": complete, "roots": ["/"]}
     async with Client(url, timeout_s=15, **answers) as client:
         await use_tools(client)
         if "resources" in client.capabilities:

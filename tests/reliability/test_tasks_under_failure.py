@@ -85,7 +85,7 @@ class Folder:
         self.path = path
         self.journal = path / "journal"
         (path / "tools.py").write_text(TOOLS)
-        lines = [f"{key} = {json.dumps(value)}" for key, value in {"patience_s": 0.02, **settings}.items()]
+        lines = [f"{key} = {json.dumps(value)}" for key, value in {"wait_s": 0.02, **settings}.items()]
         server = '[server]\ntargets = ["tools.py"]\n'
         (path / "toolcrib.toml").write_text("\n".join([server, STATE, "[tasks]", *lines, ""]))
 
@@ -233,7 +233,7 @@ def leave_after(address: str, delay_s: float, number: int) -> None:
 
 
 def test_a_client_that_disconnects_before_its_task_takes_the_call_with_it(tmp_path: Path) -> None:
-    folder = Folder(tmp_path, patience_s=1)
+    folder = Folder(tmp_path, wait_s=1)
     with folder.serve() as server:
         leave_after(server.address, 0.2, 1)
         wait_until(lambda: folder.count("cancel") == {"cancel 1": 1}, lambda: "the call is cancelled")

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import pytest
 
 from toolcrib import Context, Depends, MCPServer, Principal, ToolError, testing
-from toolcrib.context import Form, Question
+from toolcrib.context import Elicitation, Question
 from toolcrib.errors import CannotAskError
 
 
@@ -85,7 +85,7 @@ async def test_a_caller_hears_of_progress_and_is_asked_on_its_own_loop(name: str
         (1, 2, "half"),
         (2, 2, None),
         ("info", {"steps": 3}),
-        {"sure": Form("Sure?", {"type": "object"})},
+        {"sure": Elicitation("Sure?", {"type": "object"})},
     ]
     assert peer.threads == {threading.get_ident()}
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, field_validator
 from typing_extensions import TypedDict
 
 from toolcrib import Context, MCPServer
-from toolcrib.context import Answer, Form
+from toolcrib.context import Answer, Elicitation
 from toolcrib.schema.arguments import read_form
 
 pytestmark = pytest.mark.anyio
@@ -66,7 +66,9 @@ def make() -> MCPServer:
 
     @server.tool
     async def several(ctx: Context) -> str:
-        found = await ctx.ask_all({"p": Form("Where?", Place), "k": Form("Who?", Keys), "s": Form("Sure?")})
+        found = await ctx.ask_all(
+            {"p": Elicitation("Where?", Place), "k": Elicitation("Who?", Keys), "s": Elicitation("Sure?")}
+        )
         return repr(found)
 
     return server
@@ -79,7 +81,7 @@ VERSIONS = ["2025-11-25", "2026-07-28"]
 async def test_a_question_is_answered_with_an_object_of_its_class(version: str) -> None:
     asked: list[Any] = []
 
-    async def answer(form: Form) -> Answer:
+    async def answer(form: Elicitation) -> Answer:
         asked.append(form.schema)
         content = (
             {"text": "because", "size": "l", "tags": ["b"]} if "text" in str(form.schema) else {"name": "x"}
@@ -106,7 +108,7 @@ async def test_a_question_is_answered_with_an_object_of_its_class(version: str) 
 async def test_a_user_who_declines_is_none_and_what_a_validator_refuses_is_a_call_error(version: str) -> None:
     replies = [Answer("decline"), Answer("accept", {"text": "nothing"})]
 
-    async def answer(_: Form) -> Answer:
+    async def answer(_: Elicitation) -> Answer:
         return replies[0]
 
     async with make().connect(on_ask=answer, protocol=version) as client:
@@ -150,9 +152,9 @@ MISTAKES = {
     ),
     "no question": (
         lambda ctx: ctx.ask_all({"r": "Why?"}),
-        "it is a str, not a Form, Visit, Prompt or Folders",
+        "it is a str, not an Elicitation, URLElicitation, Sampling or Roots",
     ),
-    "no address": (lambda ctx: ctx.ask_to_visit("r", "Go", None), "its url must be a string, got None"),
+    "no address": (lambda ctx: ctx.ask_url("r", "Go", None), "its url must be a string, got None"),
     "no messages": (lambda ctx: ctx.sample("r", [object()]), "Question 'r' cannot be asked: "),
     "no limit": (lambda ctx: ctx.sample("r", "x", max_tokens="5"), "max_tokens must be a positive integer"),
     "no number": (lambda ctx: ctx.progress("half"), "ctx.progress() takes a number as progress, got 'half'"),
@@ -182,7 +184,7 @@ async def test_a_mistake_with_the_context_is_a_call_error_that_names_it(
 
     server.add(act_async if is_async else act_on_thread, name="act")
 
-    async def decline(_: Form) -> Answer:
+    async def decline(_: Elicitation) -> Answer:
         return Answer("decline")
 
     async with server.connect(on_ask=decline, protocol=version) as client:

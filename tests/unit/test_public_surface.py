@@ -42,7 +42,7 @@ def test_the_public_names_stay() -> None:
 
 
 MOVED = {  # paths of earlier releases: what they must still have
-    "toolcrib.question": ("Answer", "Completion", "Folder", "Form", "Prompt", "Question", "Visit"),
+    "toolcrib.question": ("Answer", "Elicitation", "Root", "Sampling", "SamplingResult", "URLElicitation"),
     "toolcrib.samples": ("echo", "math_add"),
     "toolcrib.sources.static": ("scan",),
 }

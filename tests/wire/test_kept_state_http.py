@@ -54,7 +54,7 @@ class Client:
 
 
 def make_bank(folder: Path, policy: Policy | None = None) -> MCPServer:
-    settings, state = Tasks(patience_s=0.02), f"sqlite:///{folder}/tasks.db"
+    settings, state = Tasks(wait_s=0.02), f"sqlite:///{folder}/tasks.db"
     server = MCPServer(
         "bank", tasks=settings, state=state, policy=policy, max_result_tokens=200, large_results="link"
     )

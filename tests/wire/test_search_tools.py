@@ -13,7 +13,7 @@ import pytest
 from tests.support.servers.http_servers import HTTP_STACKS, serving
 from toolcrib import Context, MCPServer, ToolError
 from toolcrib.client import Client
-from toolcrib.context import Answer, Form
+from toolcrib.context import Answer, Elicitation
 from toolcrib.dispatch.tool_search import CALL, PINNED, SEARCH
 from toolcrib.errors import RemoteError, ResponseTimeoutError
 
@@ -73,7 +73,7 @@ def make_server(**options: Any) -> MCPServer:
 
 
 async def say_ada(question: Any) -> Answer:
-    assert isinstance(question, Form)
+    assert isinstance(question, Elicitation)
     return Answer("accept", {"name": "Ada"})
 
 

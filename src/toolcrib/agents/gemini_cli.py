@@ -242,9 +242,9 @@ class GeminiCLI:
         self._session, self._is_started = session, True
 
     async def stop(self) -> None:
-        patience_s = 0.0 if self._is_working else self._grace_s
+        wait_s = 0.0 if self._is_working else self._grace_s
         self._is_started = self._is_working = False
-        await self._stop_child(patience_s)
+        await self._stop_child(wait_s)
 
     async def send(self, text: str) -> None:
         session = self._session
@@ -293,7 +293,7 @@ class GeminiCLI:
             raise AgentError(f"Cannot start the agent: {error}", kind="missing", hint=hint) from None
         return self._child
 
-    async def _stop_child(self, patience_s: float = 0.0) -> None:
+    async def _stop_child(self, wait_s: float = 0.0) -> None:
         child, self._child = self._child, None
         if child is not None:
-            await child.stop(patience_s)
+            await child.stop(wait_s)

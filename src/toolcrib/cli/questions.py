@@ -16,7 +16,7 @@ from typing import Any
 from toolcrib.cli.output import Progress, Terminal
 from toolcrib.cli.table import type_name
 from toolcrib.cli.text import one_line
-from toolcrib.context import Answer, Form, NullChannel, Question, Reply, Visit
+from toolcrib.context import Answer, Elicitation, NullChannel, Question, Reply, URLElicitation
 from toolcrib.errors import CannotAskError, DefinitionError
 from toolcrib.schema.arguments import Repairer
 from toolcrib.validation.validator import Validator
@@ -40,7 +40,7 @@ class TerminalChannel(NullChannel):
             return await super().ask(questions)
         replies: dict[str, Reply] = {}
         for key, question in questions.items():
-            if not isinstance(question, Form | Visit):
+            if not isinstance(question, Elicitation | URLElicitation):
                 raise CannotAskError("The terminal can answer forms and URLs only: no sampling, no roots.")
             replies[key] = await self._prompter.ask(question)
         return replies
@@ -54,7 +54,7 @@ class Prompter:
         self._lock = asyncio.Lock()
         self.is_attended = sys.stdin.isatty() and terminal.err.isatty()
 
-    async def ask(self, question: Form | Visit) -> Answer:
+    async def ask(self, question: Elicitation | URLElicitation) -> Answer:
         if not self.is_attended:
             text = f"declined, because stdin is not a terminal: {one_line(question.message)}"
             self._terminal.message("note", text)
@@ -63,7 +63,7 @@ class Prompter:
             self._terminal.status("")
             self._terminal.message("question", question.message)
             try:
-                if isinstance(question, Visit):
+                if isinstance(question, URLElicitation):
                     self._terminal.echo_err("  ", question.url)
                     is_done = await self._confirm("Open this page in a browser. Done?")
                     return Answer("accept" if is_done else "decline")
@@ -72,7 +72,7 @@ class Prompter:
                 self._terminal.echo_err()
                 return Answer("cancel")
 
-    async def _fill_in(self, form: Form) -> Answer:
+    async def _fill_in(self, form: Elicitation) -> Answer:
         fields, required = form.schema.get("properties"), form.schema.get("required")
         content: dict[str, Any] = {}
         for name, schema in fields.items() if isinstance(fields, Mapping) else ():

@@ -53,7 +53,7 @@ from toolcrib.client.tasks import TaskChannel, TaskHandle
 from toolcrib.client.tools import RemoteTool, read_result, read_tools
 from toolcrib.client.transport import SessionEndedError, StdioTransport, Transport
 from toolcrib.content import Result
-from toolcrib.context import Folder
+from toolcrib.context import Root
 from toolcrib.errors import (
     ClientError,
     ConfigurationError,
@@ -92,7 +92,7 @@ class Client:
     """A connection to one MCP server.
 
     The target is a URL, a command as a list of arguments (no shell), or a `Transport`. `protocol` is "auto"
-    or the version to require. `on_ask`, `on_sample` and `folders` answer requests from the server. With
+    or the version to require. `on_ask`, `on_sample` and `roots` answer requests from the server. With
     `tasks=False` the server is told not to make tasks of calls (2026-07-28).
     """
 
@@ -105,7 +105,7 @@ class Client:
         timeout_s: float = DEFAULT_TIMEOUT_S,
         on_ask: Ask | None = None,
         on_sample: Sample | None = None,
-        folders: Iterable[str | Path | Folder] | None = None,
+        roots: Iterable[str | Path | Root] | None = None,
         info: Mapping[str, Any] | None = None,
         tasks: bool = True,
     ) -> None:
@@ -118,7 +118,7 @@ class Client:
         self.timeout_s = timeout_s
         self._protocol = protocol
         self._transport = _make_transport(target, headers)
-        self._input_handlers = InputHandlers(on_ask, on_sample, folders)
+        self._input_handlers = InputHandlers(on_ask, on_sample, roots)
         self._info = dict(info or {"name": "toolcrib", "version": _own_version()})
         self._extensions: dict[str, Any] = {TASKS: {}} if tasks else {}
         self._session: Session | None = None

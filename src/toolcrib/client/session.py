@@ -22,7 +22,7 @@ from typing import Any
 
 from toolcrib.client.http import headers_for
 from toolcrib.client.transport import Outgoing, Transport
-from toolcrib.context import Answer, Completion, Folder, Form, Prompt, Visit
+from toolcrib.context import Answer, Elicitation, Root, Sampling, SamplingResult, URLElicitation
 from toolcrib.errors import (
     ClientError,
     InvalidArgumentsError,
@@ -35,8 +35,8 @@ from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
 
-Ask = Callable[[Form | Visit], Awaitable[Answer]]
-Sample = Callable[[Prompt], Awaitable[Completion]]
+Ask = Callable[[Elicitation | URLElicitation], Awaitable[Answer]]
+Sample = Callable[[Sampling], Awaitable[SamplingResult]]
 OnProgress = Callable[[float, float | None, str | None], object]
 OnLog = Callable[[str, Any], object]
 
@@ -73,15 +73,15 @@ class InputHandlers:
         self,
         on_ask: Ask | None = None,
         on_sample: Sample | None = None,
-        folders: Iterable[str | Path | Folder] | None = None,
+        roots: Iterable[str | Path | Root] | None = None,
     ) -> None:
         self._on_ask = on_ask
         self._on_sample = on_sample
-        self._folders = None if folders is None else [_to_folder(item) for item in folders]
+        self._roots = None if roots is None else [_to_root(item) for item in roots]
 
     @property
     def can_answer(self) -> bool:
-        return bool(self._on_ask or self._on_sample or self._folders is not None)
+        return bool(self._on_ask or self._on_sample or self._roots is not None)
 
     def capabilities(self, version: str) -> dict[str, Any]:
         """Return the client capabilities in the form of a protocol version."""
@@ -90,7 +90,7 @@ class InputHandlers:
             offered["elicitation"] = {"form": {}, "url": {}} if version >= "2025-11-25" else {}
         if self._on_sample is not None:
             offered["sampling"] = {}
-        if self._folders is not None:
+        if self._roots is not None:
             offered["roots"] = {}
         return offered
 
@@ -101,13 +101,13 @@ class InputHandlers:
             question = _read_question(params)
             return _write_answer(await self._on_ask(question), question)
         if method == "sampling/createMessage" and self._on_sample is not None:
-            return _write_completion(await self._on_sample(_read_prompt(params)))
-        if method == "roots/list" and self._folders is not None:
-            return {"roots": [_write_root(item) for item in self._folders]}
+            return _write_completion(await self._on_sample(_read_sampling(params)))
+        if method == "roots/list" and self._roots is not None:
+            return {"roots": [_write_root(item) for item in self._roots]}
         raise CannotAnswerError(f"{method} is not supported by this client", _UNKNOWN)
 
 
-def _read_question(params: Mapping[str, Any]) -> Form | Visit:
+def _read_question(params: Mapping[str, Any]) -> Elicitation | URLElicitation:
     message = params.get("message", "")
     if not isinstance(message, str):
         raise CannotAnswerError("message must be a string", _INVALID)
@@ -115,15 +115,15 @@ def _read_question(params: Mapping[str, Any]) -> Form | Visit:
         url = params.get("url")
         if not isinstance(url, str):
             raise CannotAnswerError("url is required", _INVALID)
-        return Visit(message, url)
+        return URLElicitation(message, url)
     schema = params.get("requestedSchema")
     if not isinstance(schema, Mapping):
         raise CannotAnswerError("requestedSchema is required", _INVALID)
-    return Form(message, schema)
+    return Elicitation(message, schema)
 
 
-def _write_answer(answer: Answer, question: Form | Visit) -> dict[str, Any]:
-    if not answer or isinstance(question, Visit):
+def _write_answer(answer: Answer, question: Elicitation | URLElicitation) -> dict[str, Any]:
+    if not answer or isinstance(question, URLElicitation):
         return {"action": answer.action}
     properties = question.schema.get("properties", {})
     properties = properties if isinstance(properties, Mapping) else {}
@@ -136,12 +136,12 @@ def _write_answer(answer: Answer, question: Form | Visit) -> dict[str, Any]:
     return {"action": "accept", "content": {**defaults, **answer.content}}
 
 
-def _read_prompt(params: Mapping[str, Any]) -> Prompt:
+def _read_sampling(params: Mapping[str, Any]) -> Sampling:
     messages, max_tokens = params.get("messages"), params.get("maxTokens")
     if not isinstance(messages, list):
         raise CannotAnswerError("messages must be a list", _INVALID)
     known = ("messages", "maxTokens", "systemPrompt", "_meta")
-    return Prompt(
+    return Sampling(
         messages,
         max_tokens if isinstance(max_tokens, int) else 1024,
         params.get("systemPrompt"),
@@ -149,7 +149,7 @@ def _read_prompt(params: Mapping[str, Any]) -> Prompt:
     )
 
 
-def _write_completion(completion: Completion) -> dict[str, Any]:
+def _write_completion(completion: SamplingResult) -> dict[str, Any]:
     content = completion.content
     written = {
         "role": completion.role,
@@ -159,17 +159,17 @@ def _write_completion(completion: Completion) -> dict[str, Any]:
     return written if completion.stop_reason is None else {**written, "stopReason": completion.stop_reason}
 
 
-def _to_folder(item: str | Path | Folder) -> Folder:
-    if isinstance(item, Folder):
+def _to_root(item: str | Path | Root) -> Root:
+    if isinstance(item, Root):
         return item
     if isinstance(item, str) and "://" in item:
-        return Folder(item)
+        return Root(item)
     path = Path(item).resolve()
-    return Folder(path.as_uri(), path.name or None)
+    return Root(path.as_uri(), path.name or None)
 
 
-def _write_root(folder: Folder) -> dict[str, Any]:
-    return {"uri": folder.uri} if folder.name is None else {"uri": folder.uri, "name": folder.name}
+def _write_root(root: Root) -> dict[str, Any]:
+    return {"uri": root.uri} if root.name is None else {"uri": root.uri, "name": root.name}
 
 
 @dataclass(frozen=True, slots=True)

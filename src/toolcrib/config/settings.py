@@ -271,14 +271,14 @@ class Tasks(Settings):
     """Calls that go on after they were answered, for tools with the option `task`.
 
     They are kept in the state of the server (`[state] url`), which all its processes share. A tool with
-    `task="when-long"` may take `patience_s` before its call becomes a task. A task is kept for `ttl_s`
+    `task="when-long"` may take `wait_s` before its call becomes a task. A task is kept for `ttl_s`
     from its creation, and clients are told to ask for it every `poll_s`. `timeout_s` is the deadline of a
     tool without its own. While `max_open` tasks are open, or `max_open_per_principal` of one caller,
     further calls do not become tasks. Where the results of ended tasks exceed `max_kept_bytes`, the
     oldest expire early, those of the caller whose task has ended first.
     """
 
-    patience_s: float = setting(2.0, least=0, most=60)
+    wait_s: float = setting(2.0, least=0, most=60)
     ttl_s: float = setting(3600.0, least=1, most=30 * DAY_S)
     poll_s: float = setting(1.0, least=0.05, most=60)
     timeout_s: float = setting(3600.0, least=0.001, most=3600)

@@ -140,12 +140,12 @@ class ChildProcess(asyncio.SubprocessProtocol):
         stderr = "".join(f"\n    {line}" for line in lines)
         return f"{self.label} {how}{addition}" + (f". Its stderr:{stderr}" if stderr else "")
 
-    async def stop(self, patience_s: float = 0.0) -> None:
-        """Close its stdin, send SIGTERM after `patience_s`, and SIGKILL after another grace period.
+    async def stop(self, wait_s: float = 0.0) -> None:
+        """Close its stdin, send SIGTERM after `wait_s`, and SIGKILL after another grace period.
 
         The child is stopped even if this is cancelled, and then at once.
         """
-        stopping = asyncio.ensure_future(self._stop(patience_s))
+        stopping = asyncio.ensure_future(self._stop(wait_s))
         try:
             await asyncio.shield(stopping)
         except asyncio.CancelledError:
@@ -153,14 +153,14 @@ class ChildProcess(asyncio.SubprocessProtocol):
             await stopping
             raise
 
-    async def _stop(self, patience_s: float) -> None:
+    async def _stop(self, wait_s: float) -> None:
         self._is_stopping = True
         self.close_stdin()
-        for number, wait_s in ((None, patience_s), (signal.SIGTERM, self._grace_s), (KILL, None)):
+        for number, limit_s in ((None, wait_s), (signal.SIGTERM, self._grace_s), (KILL, None)):
             if number is not None:
                 self._signal(number)
             try:
-                async with asyncio.timeout(wait_s):
+                async with asyncio.timeout(limit_s):
                     await self._exited.wait()
                 break
             except TimeoutError:

@@ -19,14 +19,14 @@ from typing import Any
 from toolcrib.context import (
     RESERVED,
     Answer,
-    Completion,
-    Folder,
-    Folders,
-    Form,
-    Prompt,
+    Elicitation,
     Question,
     Reply,
-    Visit,
+    Root,
+    Roots,
+    Sampling,
+    SamplingResult,
+    URLElicitation,
 )
 from toolcrib.errors import CannotAskError
 from toolcrib.protocol.messages import INVALID_PARAMS, RPCError
@@ -46,18 +46,18 @@ _ACTIONS = ("accept", "decline", "cancel")
 def to_wire(question: Question) -> tuple[str, dict[str, Any]]:
     """Return the method and the parameters of a question."""
     match question:
-        case Form(message, schema):
+        case Elicitation(message, schema):
             return "elicitation/create", {"mode": "form", "message": message, "requestedSchema": schema}
-        case Visit(message, url):
+        case URLElicitation(message, url):
             return "elicitation/create", {"mode": "url", "message": message, "url": url}
-        case Prompt(messages, max_tokens, system, options):
+        case Sampling(messages, max_tokens, system, options):
             if isinstance(messages, str):
                 messages = [{"role": "user", "content": {"type": "text", "text": messages}}]
             params: dict[str, Any] = {**options, "messages": list(messages), "maxTokens": max_tokens}
             if system is not None:
                 params["systemPrompt"] = system
             return "sampling/createMessage", params
-        case Folders():
+        case Roots():
             return "roots/list", {}
 
 
@@ -65,12 +65,12 @@ def read_request(request: Mapping[str, Any]) -> Question:
     """Return the question that `to_wire` has made this method and these parameters of."""
     method, params = request["method"], request["params"]
     if method == "sampling/createMessage":
-        return Prompt(params["messages"], params["maxTokens"])
+        return Sampling(params["messages"], params["maxTokens"])
     if method == "roots/list":
-        return Folders()
+        return Roots()
     if params["mode"] == "url":
-        return Visit(params["message"], params["url"])
-    return Form(params["message"], params["requestedSchema"])
+        return URLElicitation(params["message"], params["url"])
+    return Elicitation(params["message"], params["requestedSchema"])
 
 
 def from_wire(question: Question, raw: Any) -> Reply | None:
@@ -78,31 +78,35 @@ def from_wire(question: Question, raw: Any) -> Reply | None:
     if not isinstance(raw, Mapping):
         return None
     match question:
-        case Form() | Visit():
+        case Elicitation() | URLElicitation():
             action, content = raw.get("action"), raw.get("content")
             if action not in _ACTIONS or not isinstance(content, Mapping | None):
                 return None
-            if action == "accept" and isinstance(question, Form) and not _fits(question, content or {}):
+            if (
+                action == "accept"
+                and isinstance(question, Elicitation)
+                and not _fits(question, content or {})
+            ):
                 return None
             return Answer(action, dict(content or {}))
-        case Prompt():
+        case Sampling():
             if not isinstance(raw.get("role"), str) or not isinstance(raw.get("content"), Mapping | list):
                 return None
             model, stop = raw.get("model"), raw.get("stopReason")
-            return Completion(
+            return SamplingResult(
                 raw["content"],
                 raw["role"],
                 model if isinstance(model, str) else "",
                 stop if isinstance(stop, str) else None,
             )
-        case Folders():
+        case Roots():
             roots = raw.get("roots")
             if not isinstance(roots, list) or not all(_is_root(root) for root in roots):
                 return None
-            return [Folder(root["uri"], root.get("name")) for root in roots]
+            return [Root(root["uri"], root.get("name")) for root in roots]
 
 
-def _fits(question: Form, content: Mapping[str, Any]) -> bool:
+def _fits(question: Elicitation, content: Mapping[str, Any]) -> bool:
     validator = Validator(question.schema)
     return validator.find_excess(content) is None and validator.is_valid(dict(content))
 
@@ -128,22 +132,22 @@ def relevant_capabilities(capabilities: Mapping[str, Any]) -> dict[str, Any]:
 def check_capability(question: Question, capabilities: Mapping[str, Any], revision: Revision) -> None:
     """Raise CannotAskError if the client does not support the question; the details name what it lacks."""
     match question:
-        case Form():
+        case Elicitation():
             ability = capabilities.get("elicitation")
             known = revision.elicitation and isinstance(ability, Mapping)
             if known and (not ability or "form" in ability or "url" not in ability):
                 return
             lacks: dict[str, Any] = {"elicitation": {}}
-        case Visit():
+        case URLElicitation():
             ability = capabilities.get("elicitation")
             if revision.url_elicitation and isinstance(ability, Mapping) and "url" in ability:
                 return
             lacks = {"elicitation": {"url": {}}}
-        case Prompt():
+        case Sampling():
             if isinstance(capabilities.get("sampling"), Mapping):
                 return
             lacks = {"sampling": {}}
-        case Folders():
+        case Roots():
             if isinstance(capabilities.get("roots"), Mapping):
                 return
             lacks = {"roots": {}}

@@ -115,7 +115,7 @@ class TaskCall(ToolCall):
         try:
             await asyncio.wait((work, self._begun), return_when=asyncio.FIRST_COMPLETED)
             if not work.done() and not self._is_task_at_once:
-                await asyncio.wait((work,), timeout=settings.patience_s)
+                await asyncio.wait((work,), timeout=settings.wait_s)
             if not work.done() and (created := await self._convert()) is not None:
                 return CreatedTask(created)
             await asyncio.wait((work,))

@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from toolcrib.context import Answer, Completion, Form, Prompt, Visit
+from toolcrib.context import Answer, Elicitation, Sampling, SamplingResult, URLElicitation
 from toolcrib.validation.validator import Validator
 
-Question = Form | Visit | Prompt
+Question = Elicitation | URLElicitation | Sampling
 Answers = Mapping[str, Any] | Sequence[Any] | Callable[[Any], Any]
 
 DECLINE = Answer("decline")
@@ -29,11 +29,11 @@ class Questions:
         self._used: set[str] = set()
         self._unanswered: list[str] = []
 
-    async def ask(self, question: Form | Visit) -> Answer:
+    async def ask(self, question: Elicitation | URLElicitation) -> Answer:
         found = await self._find(question, question.message)
         if isinstance(found, Answer):
             return found
-        if found is False or isinstance(question, Visit):
+        if found is False or isinstance(question, URLElicitation):
             return Answer("accept") if found else DECLINE
         fields = question.schema.get("properties", {})
         if found is not True and not isinstance(found, Mapping):
@@ -45,11 +45,13 @@ class Questions:
             raise self._fail(f"The answer to {question.message!r} does not fit: {problems[0]}")
         return Answer("accept", content)
 
-    async def sample(self, prompt: Prompt) -> Completion:
+    async def sample(self, prompt: Sampling) -> SamplingResult:
         messages = prompt.messages
         given = [] if isinstance(messages, str) else [item.get("content") for item in messages]
-        found = await self._find(prompt, messages if isinstance(messages, str) else Completion(given).text)
-        return found if isinstance(found, Completion) else Completion(str(found), model="test")
+        found = await self._find(
+            prompt, messages if isinstance(messages, str) else SamplingResult(given).text
+        )
+        return found if isinstance(found, SamplingResult) else SamplingResult(str(found), model="test")
 
     async def _find(self, question: Question, text: str) -> Any:
         self.asked.append(question)

@@ -17,7 +17,7 @@ from typing import Any
 from toolcrib.catalog.schemas import TYPES, ExpansionError, expand, types_of
 from toolcrib.component import Component
 from toolcrib.content import Result
-from toolcrib.context import LOCAL, NO_CHANNEL, NullChannel, Principal, Prompt
+from toolcrib.context import LOCAL, NO_CHANNEL, NullChannel, Principal, Sampling
 from toolcrib.dispatch.crash_log import CrashReporter
 from toolcrib.errors import InvalidArgumentsError, InvalidResultError, PolicyError, ToolTimeoutError
 from toolcrib.logs import describe_error
@@ -177,7 +177,7 @@ class _AnsweringChannel(NullChannel):
     async def ask(self, questions: Mapping[str, Any]) -> Mapping[str, Any]:
         asked = self._questions
         return {
-            key: await (asked.sample(item) if isinstance(item, Prompt) else asked.ask(item))
+            key: await (asked.sample(item) if isinstance(item, Sampling) else asked.ask(item))
             for key, item in questions.items()
         }
 

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from toolcrib import Audio, Context, File, Image, Link, MCPServer, Result, ToolError
 from toolcrib.content import text_block
-from toolcrib.context import Folders, Form, Prompt
+from toolcrib.context import Elicitation, Roots, Sampling
 from toolcrib.errors import CannotAskError
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
@@ -196,7 +196,7 @@ def _add_questions(server: MCPServer) -> None:
     @server.tool
     async def visit(ctx: Context) -> str:
         """Send the person to a page."""
-        answer = await ctx.ask_to_visit("login", "Please log in", "https://desk.example/login")
+        answer = await ctx.ask_url("login", "Please log in", "https://desk.example/login")
         return f"They {answer.action}."
 
     @server.tool
@@ -208,7 +208,7 @@ def _add_questions(server: MCPServer) -> None:
     @server.tool
     async def where(ctx: Context) -> list[str]:
         """Ask where the client works."""
-        return [folder.uri for folder in await ctx.folders()]
+        return [folder.uri for folder in await ctx.roots()]
 
     @server.tool
     async def interview(ctx: Context) -> str:
@@ -220,7 +220,7 @@ def _add_questions(server: MCPServer) -> None:
     @server.tool
     async def survey(ctx: Context) -> str:
         """Ask three things at once."""
-        found = await ctx.ask_all({"a": Form("Name?", NAME), "b": Prompt("Rhyme"), "c": Folders()})
+        found = await ctx.ask_all({"a": Elicitation("Name?", NAME), "b": Sampling("Rhyme"), "c": Roots()})
         return f"{found['a'].action}, {found['b'].text}, {len(found['c'])}"
 
     @server.tool

@@ -53,7 +53,7 @@ async def test_cancelling_stop_kills_the_child_at_once() -> None:
     before = children()
     child = await start("import signal; signal.pause()", grace_s=60)
     [pid] = children() - before
-    ending = asyncio.ensure_future(child.stop(patience_s=60))
+    ending = asyncio.ensure_future(child.stop(wait_s=60))
     await asyncio.sleep(0)
     ending.cancel()
     with pytest.raises(asyncio.CancelledError):

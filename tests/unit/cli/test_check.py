@@ -291,8 +291,8 @@ def test_a_forgotten_await_of_a_question_is_an_error(cli: CommandLine) -> None:
             if name is None:
                 return name.side
             text = f"{ctx.sample('d', 'D?')} {ctx.ask('e', 'E?')['name']}"
-            for folder in ctx.folders():
-                text += folder.uri
+            for root in ctx.roots():
+                text += root.uri
             sure = ctx.ask("f", "F?")
             allowed = ctx.ask("g", "G?") and order > 1
             return text if sure else str(allowed)
@@ -307,7 +307,7 @@ def test_a_forgotten_await_of_a_question_is_an_error(cli: CommandLine) -> None:
         (10, "write `await ctx.ask(...)`"),
         (13, "write `await ctx.ask(...)`"),
         (13, "write `await ctx.sample(...)`"),
-        (14, "write `await ctx.folders(...)`"),
+        (14, "write `await ctx.roots(...)`"),
         (16, "write `await ctx.ask(...)`"),
         (17, "write `await ctx.ask(...)`"),
     ]

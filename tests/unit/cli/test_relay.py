@@ -17,7 +17,7 @@ from tests.support.servers.serve_process import SOURCES, is_running
 from tests.unit.cli.conftest import ADD
 from toolcrib.cli.relay import Relay
 from toolcrib.client import Client
-from toolcrib.context import Answer, Form, Visit
+from toolcrib.context import Answer, Elicitation, URLElicitation
 from toolcrib.errors import RemoteError
 
 MODERN = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
@@ -192,7 +192,7 @@ async def test_a_client_over_stdio_sees_new_tools_and_keeps_its_calls(
     file.write_text(SHOP)
     asked, may_answer = asyncio.Event(), asyncio.Event()
 
-    async def answer(question: Form | Visit) -> Answer:
+    async def answer(question: Elicitation | URLElicitation) -> Answer:
         asked.set()
         await may_answer.wait()
         return Answer("accept", {"sure": True})

@@ -8,7 +8,7 @@ import pytest
 
 from toolcrib.client import PromptArgument, RemotePrompt, RemoteResource, RemoteTemplate
 from toolcrib.client import client as client_module
-from toolcrib.context import Answer, Form, Visit
+from toolcrib.context import Answer, Elicitation, URLElicitation
 from toolcrib.errors import InvalidArgumentsError, InvalidResponseError, RemoteError
 
 from .scripted_http import Answer as HttpAnswer
@@ -21,7 +21,7 @@ FORM = {
 }
 
 
-async def say_ada(question: Form | Visit) -> Answer:
+async def say_ada(question: Elicitation | URLElicitation) -> Answer:
     return Answer("accept", {"name": "Ada"})
 
 

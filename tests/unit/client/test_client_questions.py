@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolcrib.client import client as client_module
-from toolcrib.context import Answer, Completion, Folder, Form, Prompt, Visit
+from toolcrib.context import Answer, Elicitation, Root, Sampling, SamplingResult, URLElicitation
 from toolcrib.errors import InvalidResponseError, ResponseTimeoutError
 
 from .scripted_server import ScriptedServer, legacy, modern, silence, text
@@ -35,12 +35,12 @@ MODEL = {
 ROOTS: dict[str, Any] = {"method": "roots/list"}
 
 
-async def say_ada(question: Form | Visit) -> Answer:
+async def say_ada(question: Elicitation | URLElicitation) -> Answer:
     return Answer("accept", {"name": "Ada"})
 
 
-async def complete(prompt: Prompt) -> Completion:
-    return Completion("Hello", model="m", stop_reason="endTurn")
+async def complete(prompt: Sampling) -> SamplingResult:
+    return SamplingResult("Hello", model="m", stop_reason="endTurn")
 
 
 def asking(question: dict[str, Any], state: str | None = "s1") -> Any:
@@ -86,33 +86,33 @@ async def answer_to(era: str, question: dict[str, Any], **answers: Any) -> Any:
 
 @ERAS
 async def test_a_form_is_answered(era: str) -> None:
-    asked: list[Form | Visit] = []
+    asked: list[Elicitation | URLElicitation] = []
 
-    async def on_ask(question: Form | Visit) -> Answer:
+    async def on_ask(question: Elicitation | URLElicitation) -> Answer:
         asked.append(question)
         return Answer("accept", {"name": "Ada"})
 
     given = await answer_to(era, FORM, on_ask=on_ask)
-    assert asked == [Form("Who?", NAME)]
+    assert asked == [Elicitation("Who?", NAME)]
     assert given == {"action": "accept", "content": {"name": "Ada"}}
 
 
 @ERAS
 async def test_a_page_is_answered_without_content(era: str) -> None:
-    asked: list[Form | Visit] = []
+    asked: list[Elicitation | URLElicitation] = []
 
-    async def on_ask(question: Form | Visit) -> Answer:
+    async def on_ask(question: Elicitation | URLElicitation) -> Answer:
         asked.append(question)
         return Answer("accept", {"secret": 1})
 
     assert await answer_to(era, PAGE, on_ask=on_ask) == {"action": "accept"}
-    assert asked == [Visit("Pay", "https://pay.example/1")]
+    assert asked == [URLElicitation("Pay", "https://pay.example/1")]
 
 
 @ERAS
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 async def test_a_refusal_carries_no_content(era: str, action: Any) -> None:
-    async def on_ask(question: Form | Visit) -> Answer:
+    async def on_ask(question: Elicitation | URLElicitation) -> Answer:
         return Answer(action, {"name": "Ada"})
 
     assert await answer_to(era, FORM, on_ask=on_ask) == {"action": action}
@@ -128,11 +128,11 @@ async def test_a_field_left_out_gets_its_default(era: str) -> None:
 
 @ERAS
 async def test_the_clients_model_completes(era: str) -> None:
-    asked: list[Prompt] = []
+    asked: list[Sampling] = []
 
-    async def on_sample(prompt: Prompt) -> Completion:
+    async def on_sample(prompt: Sampling) -> SamplingResult:
         asked.append(prompt)
-        return Completion("Hello", model="m", stop_reason="endTurn")
+        return SamplingResult("Hello", model="m", stop_reason="endTurn")
 
     given = await answer_to(era, MODEL, on_sample=on_sample)
     assert asked[0].max_tokens == 9
@@ -143,8 +143,8 @@ async def test_the_clients_model_completes(era: str) -> None:
 
 @ERAS
 async def test_the_clients_folders_are_told(era: str, tmp_path: Path) -> None:
-    folders = [tmp_path, "file:///work", Folder("file:///home", "home")]
-    given = await answer_to(era, ROOTS, folders=folders)
+    roots = [tmp_path, "file:///work", Root("file:///home", "home")]
+    given = await answer_to(era, ROOTS, roots=roots)
     assert given["roots"] == [
         {"uri": tmp_path.as_uri(), "name": tmp_path.name},
         {"uri": "file:///work"},
@@ -203,7 +203,7 @@ async def test_what_cannot_be_answered_is_an_error_at_both_ends(question: dict[s
 async def test_a_failing_answerer_fails_a_modern_call_and_is_told_a_legacy_server(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def on_ask(question: Form | Visit) -> Answer:
+    async def on_ask(question: Elicitation | URLElicitation) -> Answer:
         raise ZeroDivisionError("oh")
 
     reply = await answer_to("2025-11-25", FORM, on_ask=on_ask)
@@ -284,7 +284,7 @@ async def test_input_that_is_wanted_but_not_asked_for_is_an_error(wants: dict[st
 
 @ERAS
 async def test_the_clock_stands_still_while_a_person_thinks(era: str) -> None:
-    async def slowly(question: Form | Visit) -> Answer:
+    async def slowly(question: Elicitation | URLElicitation) -> Answer:
         await asyncio.sleep(0.4)
         return Answer("accept", {"name": "Ada"})
 
@@ -316,7 +316,7 @@ async def test_the_clock_runs_on_once_the_person_has_answered() -> None:
 async def test_a_question_that_is_withdrawn_is_not_thought_about_any_more() -> None:
     thinking, stopped = asyncio.Event(), asyncio.Event()
 
-    async def think(question: Form | Visit) -> Answer:
+    async def think(question: Elicitation | URLElicitation) -> Answer:
         thinking.set()
         try:
             return await asyncio.Future()
@@ -334,7 +334,7 @@ async def test_a_question_that_is_withdrawn_is_not_thought_about_any_more() -> N
 async def test_closing_ends_a_question_that_is_thought_about() -> None:
     thinking = asyncio.Event()
 
-    async def think(question: Form | Visit) -> Answer:
+    async def think(question: Elicitation | URLElicitation) -> Answer:
         thinking.set()
         return await asyncio.Future()
 
@@ -365,7 +365,7 @@ async def test_a_flood_of_questions_is_bounded_and_the_session_stays_usable() ->
     waiting = 0
     most = 0
 
-    async def think(question: Form | Visit) -> Answer:
+    async def think(question: Elicitation | URLElicitation) -> Answer:
         nonlocal waiting, most
         waiting += 1
         most = max(most, waiting)

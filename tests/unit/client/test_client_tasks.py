@@ -9,7 +9,7 @@ import pytest
 
 from toolcrib.client import TaskStatus
 from toolcrib.client import tasks as tasks_module
-from toolcrib.context import Answer, Form, Visit
+from toolcrib.context import Answer, Elicitation, URLElicitation
 from toolcrib.errors import (
     InvalidResponseError,
     RemoteError,
@@ -49,7 +49,7 @@ def serving(*found: dict[str, Any], **more: Any) -> ScriptedServer:
     return modern(**{**replies, "tasks_update": ACK, "tasks_cancel": ACK, **more})
 
 
-async def say_ada(question: Form | Visit) -> Answer:
+async def say_ada(question: Elicitation | URLElicitation) -> Answer:
     return Answer("accept", {"name": "Ada"})
 
 
@@ -259,7 +259,7 @@ async def test_a_question_may_come_before_the_task() -> None:
 
 
 async def test_the_time_of_an_answer_does_not_count() -> None:
-    async def think(question: Form | Visit) -> Answer:
+    async def think(question: Elicitation | URLElicitation) -> Answer:
         await asyncio.sleep(0.4)
         return Answer("accept", {"name": "Ada"})
 

@@ -127,7 +127,7 @@ async def test_a_standing_stream_that_does_not_open_keeps_nobody_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("toolcrib.client.http._SHORT_S", 0.05)
-    async with legacy(GET=hang) as scripted, scripted.client(folders=[]) as client:
+    async with legacy(GET=hang) as scripted, scripted.client(roots=[]) as client:
         assert (await client.call("t")).text == "well"
     assert len(scripted.named("GET")) == 1
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.servers.sdk_servers import ENVIRONMENT, forked_command_of
 from toolcrib.client import Client, PromptArgument, StdioTransport
-from toolcrib.context import Answer, Form, Visit
+from toolcrib.context import Answer, Elicitation, URLElicitation
 from toolcrib.errors import RemoteError
 
 pytest.importorskip("mcp", reason="the peers are not installed")
@@ -19,7 +19,7 @@ ERAS = {"2026-07-28": "auto", "2025-11-25": "2025-11-25", "2025-06-18": "2025-06
 CASES = [(peer, era) for peer in ("mcp", "fastmcp") for era in ERAS]
 
 
-async def say_ada(question: Form | Visit) -> Answer:
+async def say_ada(question: Elicitation | URLElicitation) -> Answer:
     return Answer("accept", {"name": "Ada"})
 
 

@@ -16,7 +16,7 @@ import pytest
 from tests.support.servers.sdk_servers import ENVIRONMENT, forked_command_of
 from toolcrib.client import Client, StdioTransport
 from toolcrib.content import Result
-from toolcrib.context import Answer, Completion, Form, Prompt, Visit
+from toolcrib.context import Answer, Elicitation, Sampling, SamplingResult, URLElicitation
 from toolcrib.errors import RemoteError, ToolNotFoundError
 
 from .peers import toolcrib_peer
@@ -47,8 +47,8 @@ def for_each(*peers: str, link: str = "http", eras: tuple[str, ...] = tuple(ERAS
     return pytest.mark.parametrize("connect", cases, ids=["-".join(case) for case in cases], indirect=True)
 
 
-async def say_ada(question: Form | Visit) -> Answer:
-    assert isinstance(question, Form)
+async def say_ada(question: Elicitation | URLElicitation) -> Answer:
+    assert isinstance(question, Elicitation)
     assert question.message == "Who are you?"
     return Answer("accept", {"name": "Ada"})
 
@@ -61,12 +61,12 @@ async def is_refused(call: Awaitable[Result], code: int) -> bool:
         return error.rpc_code == code
 
 
-async def decline(question: Form | Visit) -> Answer:
+async def decline(question: Elicitation | URLElicitation) -> Answer:
     return Answer("decline")
 
 
-async def say_paris(prompt: Prompt) -> Completion:
-    return Completion("Paris", model="m")
+async def say_paris(prompt: Sampling) -> SamplingResult:
+    return SamplingResult("Paris", model="m")
 
 
 # --- what is tried, of a client that is connected -----------------------------------------------------
@@ -160,7 +160,7 @@ async def test_log_lines_are_heard(connect: Connect) -> None:
 
 @for_each("mcp", "toolcrib")
 async def test_questions_are_answered(connect: Connect, tmp_path: Path) -> None:
-    async with connect(on_ask=say_ada, on_sample=say_paris, folders=[tmp_path]) as client:
+    async with connect(on_ask=say_ada, on_sample=say_paris, roots=[tmp_path]) as client:
         await answer_questions(client, tmp_path)
 
 
@@ -228,7 +228,7 @@ async def test_the_servers_own_door_needs_no_link() -> None:
 @pytest.mark.parametrize("peer", ["mcp", "fastmcp", "toolcrib"])
 async def test_one_process_does_all_of_it_over_stdio(peer: str, era: str, tmp_path: Path) -> None:
     link = StdioTransport(forked_command_of(peer, "stdio"), env=ENVIRONMENT)
-    answers = {"on_ask": say_ada, "on_sample": say_paris, "folders": [tmp_path]}
+    answers = {"on_ask": say_ada, "on_sample": say_paris, "roots": [tmp_path]}
     async with Client(link, protocol=ERAS[era], timeout_s=30, **answers) as client:
         await meet_list_and_call(client, era)
         if era in NEWER:

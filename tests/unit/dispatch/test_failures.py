@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from toolcrib import MCPServer, ToolError
-from toolcrib.context import Form, InputNeeded
+from toolcrib.context import Elicitation, InputNeeded
 from toolcrib.dispatch.dispatcher import raise_questions
 
-WHO, WHEN = (Form(words, {"type": "object"}) for words in ("Who?", "When?"))
+WHO, WHEN = (Elicitation(words, {"type": "object"}) for words in ("Who?", "When?"))
 
 
 def test_a_question_is_asked_as_it_is() -> None:

@@ -21,7 +21,7 @@ from tests.support.servers.policy_server import (
     open_bench,
 )
 from toolcrib import Context, Tool
-from toolcrib.context import Answer, Form, InputNeeded, NullChannel, Question, Reply
+from toolcrib.context import Answer, Elicitation, InputNeeded, NullChannel, Question, Reply
 from toolcrib.errors import NotConfirmedError
 from toolcrib.policy import Limit, Rule
 from toolcrib.policy.access.middleware import MAX_NAMED, MAX_SHOWN, confirm
@@ -60,7 +60,7 @@ async def ask_about(arguments: dict[str, Any], words: str | None = None) -> str:
     person = Person(Answer("accept"))
     await confirm(TOOL, arguments, words, person, burn_gladly)
     [question] = person.asked
-    assert isinstance(question, Form)
+    assert isinstance(question, Elicitation)
     assert question.schema == {"type": "object", "properties": {}}
     return question.message
 

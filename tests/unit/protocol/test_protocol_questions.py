@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from toolcrib.context import Answer, Completion, Folder, Folders, Form, Prompt, Question, Visit
+from toolcrib.context import (
+    Answer,
+    Elicitation,
+    Question,
+    Root,
+    Roots,
+    Sampling,
+    SamplingResult,
+    URLElicitation,
+)
 from toolcrib.errors import CannotAskError
 from toolcrib.protocol.messages import INVALID_PARAMS, RPCError
 from toolcrib.protocol.questions import STATE_S, StateSealer, check_capability, from_wire, to_wire
@@ -93,35 +102,35 @@ def test_workers_that_share_a_key_open_each_others_states() -> None:
     ("question", "raw", "reply"),
     [
         (
-            Form("?", NAME),
+            Elicitation("?", NAME),
             {"action": "accept", "content": {"name": "Ada"}},
             Answer("accept", {"name": "Ada"}),
         ),
-        (Form("?", NAME), {"action": "decline"}, Answer("decline")),
-        (Form("?", NAME), {"action": "cancel", "content": None}, Answer("cancel")),
-        (Form("?", NAME), {"action": "accept", "content": {"name": 5}}, None),
-        (Form("?", NAME), {"action": "accept"}, None),
-        (Form("?", NAME), {"action": "maybe"}, None),
-        (Form("?", NAME), {"action": ["accept"]}, None),
-        (Form("?"), {"action": "accept", "content": 5}, None),
-        (Visit("?", "https://x.example"), {"action": "accept"}, Answer("accept")),
+        (Elicitation("?", NAME), {"action": "decline"}, Answer("decline")),
+        (Elicitation("?", NAME), {"action": "cancel", "content": None}, Answer("cancel")),
+        (Elicitation("?", NAME), {"action": "accept", "content": {"name": 5}}, None),
+        (Elicitation("?", NAME), {"action": "accept"}, None),
+        (Elicitation("?", NAME), {"action": "maybe"}, None),
+        (Elicitation("?", NAME), {"action": ["accept"]}, None),
+        (Elicitation("?"), {"action": "accept", "content": 5}, None),
+        (URLElicitation("?", "https://x.example"), {"action": "accept"}, Answer("accept")),
         (
-            Prompt("Hi"),
+            Sampling("Hi"),
             {
                 "role": "assistant",
                 "content": {"type": "text", "text": "Ho"},
                 "model": "m",
                 "stopReason": "end",
             },
-            Completion({"type": "text", "text": "Ho"}, "assistant", "m", "end"),
+            SamplingResult({"type": "text", "text": "Ho"}, "assistant", "m", "end"),
         ),
-        (Prompt("Hi"), {"role": "assistant", "content": [], "model": 5}, Completion([], "assistant")),
-        (Prompt("Hi"), {"content": "Ho"}, None),
-        (Folders(), {"roots": [{"uri": "file:///a", "name": "a"}]}, [Folder("file:///a", "a")]),
-        (Folders(), {"roots": [{"name": "a"}]}, None),
-        (Folders(), {"roots": {}}, None),
-        (Folders(), None, None),
-        (Folders(), 5, None),
+        (Sampling("Hi"), {"role": "assistant", "content": [], "model": 5}, SamplingResult([], "assistant")),
+        (Sampling("Hi"), {"content": "Ho"}, None),
+        (Roots(), {"roots": [{"uri": "file:///a", "name": "a"}]}, [Root("file:///a", "a")]),
+        (Roots(), {"roots": [{"name": "a"}]}, None),
+        (Roots(), {"roots": {}}, None),
+        (Roots(), None, None),
+        (Roots(), 5, None),
     ],
 )
 def test_an_answer_is_read_for_what_it_answers(question: Question, raw: Any, reply: Any) -> None:
@@ -134,13 +143,13 @@ def test_an_answer_is_true_where_it_was_accepted_and_gives_its_fields() -> None:
     assert (answer["name"], answer.get("age", 5)) == ("Ada", 5)
     assert not Answer("decline")
     assert (
-        Completion([{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]).text
+        SamplingResult([{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]).text
         == "a\nb"
     )
 
 
 def test_a_text_to_complete_becomes_one_message_of_the_user() -> None:
-    method, params = to_wire(Prompt("Hi", 100, "Be kind", {"temperature": 0}))
+    method, params = to_wire(Sampling("Hi", 100, "Be kind", {"temperature": 0}))
     assert method == "sampling/createMessage"
     assert params == {
         "temperature": 0,
@@ -153,19 +162,24 @@ def test_a_text_to_complete_becomes_one_message_of_the_user() -> None:
 @pytest.mark.parametrize(
     ("question", "capabilities", "revision", "lacks"),
     [
-        (Form("?"), {"elicitation": {}}, MODERN, None),
-        (Form("?"), {"elicitation": {"form": {}}}, MODERN, None),
-        (Form("?"), {"elicitation": {"url": {}}}, MODERN, {"elicitation": {}}),
-        (Form("?"), {}, MODERN, {"elicitation": {}}),
-        (Form("?"), {"elicitation": {}}, LEGACY["2025-06-18"], None),
-        (Form("?"), {"elicitation": {}}, LEGACY["2025-03-26"], {"elicitation": {}}),
-        (Visit("?", "u"), {"elicitation": {"url": {}}}, MODERN, None),
-        (Visit("?", "u"), {"elicitation": {}}, MODERN, {"elicitation": {"url": {}}}),
-        (Visit("?", "u"), {"elicitation": {"url": {}}}, LEGACY["2025-06-18"], {"elicitation": {"url": {}}}),
-        (Prompt("?"), {"sampling": {}}, LEGACY["2024-11-05"], None),
-        (Prompt("?"), {"sampling": True}, MODERN, {"sampling": {}}),
-        (Folders(), {"roots": {}}, MODERN, None),
-        (Folders(), {}, MODERN, {"roots": {}}),
+        (Elicitation("?"), {"elicitation": {}}, MODERN, None),
+        (Elicitation("?"), {"elicitation": {"form": {}}}, MODERN, None),
+        (Elicitation("?"), {"elicitation": {"url": {}}}, MODERN, {"elicitation": {}}),
+        (Elicitation("?"), {}, MODERN, {"elicitation": {}}),
+        (Elicitation("?"), {"elicitation": {}}, LEGACY["2025-06-18"], None),
+        (Elicitation("?"), {"elicitation": {}}, LEGACY["2025-03-26"], {"elicitation": {}}),
+        (URLElicitation("?", "u"), {"elicitation": {"url": {}}}, MODERN, None),
+        (URLElicitation("?", "u"), {"elicitation": {}}, MODERN, {"elicitation": {"url": {}}}),
+        (
+            URLElicitation("?", "u"),
+            {"elicitation": {"url": {}}},
+            LEGACY["2025-06-18"],
+            {"elicitation": {"url": {}}},
+        ),
+        (Sampling("?"), {"sampling": {}}, LEGACY["2024-11-05"], None),
+        (Sampling("?"), {"sampling": True}, MODERN, {"sampling": {}}),
+        (Roots(), {"roots": {}}, MODERN, None),
+        (Roots(), {}, MODERN, {"roots": {}}),
     ],
 )
 def test_only_what_a_client_declares_is_asked(

@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.clients.task_client import EXTENSION, YES, RefusedError, TaskClient, make_params
 from toolcrib import Context, MCPServer, Principal, ToolError
-from toolcrib.context import Answer, Form
+from toolcrib.context import Answer, Elicitation
 from toolcrib.errors import ConfigurationError, InvalidToolError
 from toolcrib.policy import Audit, Limit, Policy, Rule, Tasks
 from toolcrib.policy.audit import open_log
@@ -37,7 +37,7 @@ class Shop:
         self.file = file or folder / "tasks.db"
         self.runs: list[str] = []
         self.gate = asyncio.Event()
-        given, state = Tasks(**{"patience_s": 0.02, **settings}), f"sqlite:///{self.file}"
+        given, state = Tasks(**{"wait_s": 0.02, **settings}), f"sqlite:///{self.file}"
         self.server = MCPServer("shop", version="1.0.0", tasks=given, state=state, policy=policy, timeout_s=5)
         _add_tools(self)
 
@@ -84,7 +84,7 @@ def _add_tools(shop: Shop) -> None:
     async def ask_many(ctx: Context) -> str:
         """Work, then ask two questions at once."""
         await asyncio.sleep(0.01)
-        replies = await ctx.ask_all({"a": Form("A?"), "b": Form("B?")})
+        replies = await ctx.ask_all({"a": Elicitation("A?"), "b": Elicitation("B?")})
         return f"{replies['a'].action} {replies['b'].action}"
 
     @server.tool(task="always")
@@ -164,7 +164,7 @@ async def test_a_long_call_is_answered_with_a_task_and_goes_on(tmp_path: Path) -
 
 
 async def test_a_call_that_ends_within_its_patience_is_answered_as_before(tmp_path: Path) -> None:
-    async with serving(tmp_path, patience_s=5) as (shop, client):
+    async with serving(tmp_path, wait_s=5) as (shop, client):
         shop.gate.set()
         result = await client.call("work", label="a")
         instant = await client.call("instant")
@@ -279,7 +279,7 @@ async def test_cancelling_a_task_that_has_ended_changes_nothing(tmp_path: Path) 
 
 
 async def test_a_cancelled_request_ends_the_call_before_and_not_after_it_is_a_task(tmp_path: Path) -> None:
-    async with serving(tmp_path, patience_s=0.3) as (shop, client):
+    async with serving(tmp_path, wait_s=0.3) as (shop, client):
         id_, reply = client.send("tools/call", name="work", arguments={"label": "a"})
         await asyncio.sleep(0.05)
         client.notify("notifications/cancelled", requestId=id_)
@@ -294,7 +294,7 @@ async def test_a_cancelled_request_ends_the_call_before_and_not_after_it_is_a_ta
 
 
 async def test_a_client_that_disconnects_takes_its_call_with_it_and_leaves_its_task(tmp_path: Path) -> None:
-    shop = Shop(tmp_path, patience_s=0.1)
+    shop = Shop(tmp_path, wait_s=0.1)
     async with shop.server:
         async with TaskClient(shop.server, ANA) as client:
             id_ = await client.start("work", label="kept")

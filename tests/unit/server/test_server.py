@@ -419,7 +419,7 @@ def test_a_folder_of_skills_is_a_path() -> None:
         server.add_skills(3)
 
 
-@pytest.mark.parametrize("given", [True, False, {"patience_s": 1}])
+@pytest.mark.parametrize("given", [True, False, {"wait_s": 1}])
 def test_tasks_are_settings_of_tasks(given: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"must be Tasks\(\.\.\.\) of toolcrib\.policy") as refused:
         MCPServer("books", tasks=given)

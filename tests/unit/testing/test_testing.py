@@ -23,7 +23,7 @@ from pydantic import BaseModel, Field
 
 from toolcrib import Context, Depends, MCPServer, Principal, Result, ToolError, ToolNotFoundError, testing
 from toolcrib.catalog.lock import Lock
-from toolcrib.context import Answer, Completion, Form
+from toolcrib.context import Answer, Elicitation, SamplingResult
 from toolcrib.errors import ConfigurationError, InvalidArgumentsError, RemoteError
 from toolcrib.policy import Audit, Limit, Policy, Rule
 from toolcrib.testing.golden import UPDATE
@@ -278,7 +278,7 @@ def test_answers_by_a_text_in_the_question(server: MCPServer, version: str) -> N
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_answers_in_order(server: MCPServer, version: str) -> None:
-    answers = [testing.DECLINE, "aisle", testing.CANCEL, False, Completion("brief")]
+    answers = [testing.DECLINE, "aisle", testing.CANCEL, False, SamplingResult("brief")]
     with testing.client(server, answers=answers, protocol=version) as client:
         assert client.call("book", flight="X1").text == "nothing"
         assert client.call("book", flight="X1").text == "aisle False"
@@ -289,7 +289,7 @@ def test_answers_in_order(server: MCPServer, version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_answers_of_a_function(server: MCPServer, version: str) -> None:
-    async def later(question: Form) -> Answer:
+    async def later(question: Elicitation) -> Answer:
         return Answer("accept", {"side": "aisle" if "X1" in question.message else "window"})
 
     with testing.client(server, answers=later, protocol=version) as client:

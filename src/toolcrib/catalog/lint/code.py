@@ -40,7 +40,7 @@ def _find_context_misuse(tool: Component) -> Iterator[Finding]:
             loaded = step.argval if step.opname.startswith(("LOAD_FAST", "LOAD_DEREF")) else None
 
 
-_ASKING = ("ask", "ask_all", "ask_to_visit", "folders", "sample")
+_ASKING = ("ask", "ask_all", "ask_url", "roots", "sample")
 _USES = (ast.Assert, ast.Attribute, ast.BinOp, ast.Compare, ast.Expr, ast.For, ast.FormattedValue, ast.If)
 _USES_OF_ANSWERS = (*_USES, ast.Subscript, ast.UnaryOp, ast.While)
 """Where an answer can stand, and a question that still has to be awaited cannot."""

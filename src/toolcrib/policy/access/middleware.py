@@ -13,7 +13,7 @@ from typing import Any
 
 from toolcrib.component import Component
 from toolcrib.content import Result
-from toolcrib.context import CONFIRMATION, Answer, Channel, Form, InputNeeded, Principal
+from toolcrib.context import CONFIRMATION, Answer, Channel, Elicitation, InputNeeded, Principal
 from toolcrib.dispatch.middleware import Admission, Call, Next
 from toolcrib.errors import (
     CannotAskError,
@@ -165,7 +165,7 @@ async def confirm(
     if sent is not None and sent is not arguments:
         shown = codec.digest(arguments)
         key = key if shown == codec.digest(sent) else f"{key}.{shown}"
-    question = Form(_question(tool.name, arguments, words))
+    question = Elicitation(_question(tool.name, arguments, words))
     try:
         replies = await channel.ask({key: question})
     except CannotAskError as error:

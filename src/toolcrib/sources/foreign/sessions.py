@@ -27,15 +27,15 @@ from typing import Any, Self
 
 from toolcrib.context import (
     Answer,
-    Completion,
     Context,
-    Folder,
-    Folders,
-    Form,
+    Elicitation,
     InputNeeded,
-    Prompt,
     Question,
-    Visit,
+    Root,
+    Roots,
+    Sampling,
+    SamplingResult,
+    URLElicitation,
 )
 from toolcrib.errors import CannotAskError, RelayedError, ToolError
 
@@ -105,34 +105,34 @@ def read_question(method: str, params: Mapping[str, Any]) -> Question:
     """Return a request of a server as a question. Raise ToolError where it is none."""
     given = {key: value for key, value in params.items() if key != "_meta"}
     if method == "roots/list":
-        return Folders()
+        return Roots()
     if method == "elicitation/create":
         if given.get("mode") == "url":
-            return Visit(given["message"], given["url"])
-        return Form(given["message"], given["requestedSchema"])
+            return URLElicitation(given["message"], given["url"])
+        return Elicitation(given["message"], given["requestedSchema"])
     if method == "sampling/createMessage":
         messages, limit = given.pop("messages"), given.pop("maxTokens", 1024)
-        return Prompt(messages, limit, given.pop("systemPrompt", None), given)
+        return Sampling(messages, limit, given.pop("systemPrompt", None), given)
     raise ToolError(f"The client does not answer {method} requests.")
 
 
 def write_answer(question: Question, reply: Any) -> dict[str, Any]:
     """Return a reply in the form of the protocol."""
     match question, reply:
-        case Form() | Visit(), Answer(action, content):
-            is_filled = isinstance(question, Form) and action == "accept"
+        case Elicitation() | URLElicitation(), Answer(action, content):
+            is_filled = isinstance(question, Elicitation) and action == "accept"
             return {"action": action, "content": dict(content)} if is_filled else {"action": action}
-        case Prompt(), Completion(content, role, model, stop):
+        case Sampling(), SamplingResult(content, role, model, stop):
             # The SDK refuses a result that names no model; some clients name none.
             answer = {"role": role, "content": content, "model": model or "unknown"}
             return answer if stop is None else {**answer, "stopReason": stop}
-        case Folders(), list():
-            return {"roots": [_root_of(folder) for folder in reply]}
+        case Roots(), list():
+            return {"roots": [_root_of(root) for root in reply]}
     raise TypeError(f"{type(reply).__name__} is no answer to {type(question).__name__}")
 
 
-def _root_of(folder: Folder) -> dict[str, Any]:
-    return {"uri": folder.uri} if folder.name is None else {"uri": folder.uri, "name": folder.name}
+def _root_of(root: Root) -> dict[str, Any]:
+    return {"uri": root.uri} if root.name is None else {"uri": root.uri, "name": root.name}
 
 
 # --- through the runner of the SDK -------------------------------------------------------------------

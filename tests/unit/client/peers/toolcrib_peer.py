@@ -83,7 +83,7 @@ async def quiz(ctx: Context) -> str:
 @server.tool
 async def where(ctx: Context) -> str:
     """Ask for the client's folders."""
-    return " ".join(folder.uri for folder in await ctx.folders())
+    return " ".join(folder.uri for folder in await ctx.roots())
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from tests.unit.policy.quota.machines import (
     wait_until,
 )
 from toolcrib import MCPServer, Tool
-from toolcrib.context import LOCAL, Answer, Form, InputNeeded, NullChannel, Question, Reply
+from toolcrib.context import LOCAL, Answer, Elicitation, InputNeeded, NullChannel, Question, Reply
 from toolcrib.dispatch.runners import Runner, ToolSlots
 from toolcrib.errors import CannotAskError, ThrottledError, ToolTimeoutError
 from toolcrib.policy import Limit, Policy
@@ -366,7 +366,7 @@ async def test_a_place_is_taken_until_the_thread_of_a_call_that_timed_out_has_en
 
 
 TOOL = Tool.from_function(lambda: "", name="report", description="Give it.")
-ASKED = {"sure": Form("Sure?")}
+ASKED = {"sure": Elicitation("Sure?")}
 
 
 class Caller(NullChannel):

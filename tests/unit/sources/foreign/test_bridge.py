@@ -31,7 +31,7 @@ from tests.unit.sources.foreign.test_their_context import (
 )
 from toolcrib import MCPServer
 from toolcrib.context import Context as OwnContext
-from toolcrib.context import Folder
+from toolcrib.context import Root
 from toolcrib.errors import SourceError
 from toolcrib.sources import collect
 from toolcrib.sources.foreign import bridge
@@ -101,7 +101,7 @@ class TestAsking(AskingTests):
     async def test_the_clients_folders_are_asked(
         self, sdk: MCPServer, fast: MCPServer, tool: str, calls_again: bool
     ) -> None:
-        person = Person([Folder("file:///home", "home")], calls_again=calls_again)
+        person = Person([Root("file:///home", "home")], calls_again=calls_again)
         server = sdk if tool in [each.name for each in sdk.list_tools()] else fast
 
         assert "file:///home" in (await person.call(server, tool)).text
@@ -228,7 +228,7 @@ async def test_questions_at_the_same_time_reach_their_callers() -> None:
     ours = MCPServer("ours")
     ours.add(theirs)
     async with ours:
-        people = [Person([Folder(f"file:///{number}")]) for number in range(3)]
+        people = [Person([Root(f"file:///{number}")]) for number in range(3)]
         results = await asyncio.gather(*(person.call(ours, "where") for person in people))
     assert [result.text for result in results] == ["file:///0", "file:///1", "file:///2"]
 
@@ -257,7 +257,7 @@ async def test_work_that_outlives_its_call_reaches_no_other_caller() -> None:
     ours.add(theirs)
     async with ours:
         await Person().call(ours, "leave")
-        person = Person([Folder("file:///home")])
+        person = Person([Root("file:///home")])
         assert (await person.call(ours, "other")).text == "There is nobody to ask"
     assert person.questions == []
 

@@ -11,7 +11,7 @@ from fastmcp.server.dependencies import fastmcp_request_ctx
 
 from tests.unit.sources.foreign.answering_client import GUESTS, Person
 from toolcrib import MCPServer
-from toolcrib.context import Answer, Completion, Folder, Folders, Form, Prompt
+from toolcrib.context import Answer, Elicitation, Root, Roots, Sampling, SamplingResult
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -85,7 +85,7 @@ class TestAsking:
 
         assert result.text == "bought tea: True, thirst"
         (question,) = person.questions
-        assert isinstance(question, Form)
+        assert isinstance(question, Elicitation)
         assert question.message == "Really buy tea?"
         assert question.schema["required"] == ["really"]
 
@@ -123,13 +123,15 @@ class TestAsking:
         assert (await person.call(sdk, "whoami", {"greeting": "Hi"})).text == "Hi, ada"
 
     async def test_the_clients_model_is_asked(self, sdk: MCPServer, calls_again: bool) -> None:
-        person = Person(Completion({"type": "text", "text": "bee, sea"}, model="m1"), calls_again=calls_again)
+        person = Person(
+            SamplingResult({"type": "text", "text": "bee, sea"}, model="m1"), calls_again=calls_again
+        )
 
         result = await person.call(sdk, "poem", {"topic": "tea"})
 
         assert result.text == "m1: bee, sea"
         (question,) = person.questions
-        assert isinstance(question, Prompt)
+        assert isinstance(question, Sampling)
         assert question.max_tokens == 50
         assert question.system == "Be brief"
         assert question.options == {"temperature": 0.5}
@@ -137,12 +139,12 @@ class TestAsking:
 
     @pytest.mark.parametrize("tool", ["folders", "where"])
     async def test_the_clients_folders_are_asked(self, sdk: MCPServer, tool: str, calls_again: bool) -> None:
-        person = Person([Folder("file:///home", "home"), Folder("file:///tmp")], calls_again=calls_again)
+        person = Person([Root("file:///home", "home"), Root("file:///tmp")], calls_again=calls_again)
 
         result = await person.call(sdk, tool)
 
         assert result.structured_content == ["file:///home", "file:///tmp"]
-        assert isinstance(person.questions[0], Folders)
+        assert isinstance(person.questions[0], Roots)
 
 
 class TestNobody:
