@@ -40,6 +40,8 @@ class Machine:
 
     def restart(self, pause_s: float) -> None:
         """Restart, which takes a while. Its processes are gone."""
+        for process in self.processes:
+            self.freeze(process)
         self.wall.pass_s(pause_s)
         self.uptime.at_s = 5.0
         self.boot = f"{self.boot} and again"

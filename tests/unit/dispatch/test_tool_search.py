@@ -121,8 +121,9 @@ async def test_a_server_says_at_its_start_that_and_why_it_shows_the_pair(
 ) -> None:
     server = harbour(search_budget_tokens=100)
     server.add(polish(99, tags=[PINNED]))
-    async with server:
-        pass
+    with caplog.at_level(logging.WARNING, "toolcrib"):
+        async with server:
+            pass
     [record] = caplog.records
     assert record.levelno == logging.WARNING
     words = record.getMessage()
@@ -141,8 +142,9 @@ async def test_who_asked_for_the_pair_is_not_warned(caplog: pytest.LogCaptureFix
 
 
 async def test_a_short_list_is_nothing_to_speak_of(caplog: pytest.LogCaptureFixture) -> None:
-    async with harbour():
-        pass
+    with caplog.at_level(logging.WARNING, "toolcrib"):
+        async with harbour():
+            pass
     assert caplog.records == []
 
 
