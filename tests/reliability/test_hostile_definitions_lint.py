@@ -20,7 +20,7 @@ from tests.support.hostile.words_third import THIRD
 from tests.support.hostile.words_unseen import UNSEEN
 from toolcrib import DefinitionError, MCPServer
 from toolcrib.catalog.lint import inspect_tools
-from toolcrib.catalog.lint.table import SUSPICION_RULES, SUSPICIONS
+from toolcrib.catalog.lint.run import SUSPICION_RULES, SUSPICIONS
 from toolcrib.definition import ToolDefinition
 from toolcrib.sources.described import describe
 

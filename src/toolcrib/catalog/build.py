@@ -11,10 +11,9 @@ import hashlib
 import logging
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.catalog.inputs import Adapter, FileInputs, LiveInputs, PathName, Reading, find_inputs
+from toolcrib.catalog.inputs import Adapter, FileInputs, LiveInputs, PathName, Snapshot, find_inputs
 from toolcrib.component import Component
 from toolcrib.errors import DefinitionError, Finding, InvalidSchemaError
 from toolcrib.schema.docstrings import HEADERS, clean_lines, find_block_end, indent_of, trim
@@ -44,32 +43,23 @@ def build_catalog(adapter: Adapter = None, *, descriptor: PathName | None = None
     Raises:
         SourceError: There is neither an adapter nor a descriptor
     """
-    draft = draft_catalog(find_inputs(adapter, descriptor))
-    log_findings(draft.findings)
-    return draft.catalog
+    document, findings, _ = build(find_inputs(adapter, descriptor))
+    log_findings(findings)
+    return document
 
 
 def catalog_findings(adapter: Adapter = None, *, descriptor: PathName | None = None) -> list[Finding]:
     """Return the findings about the tools of an adapter, including those that its catalog leaves out."""
-    return draft_catalog(find_inputs(adapter, descriptor)).findings
+    return build(find_inputs(adapter, descriptor))[1]
 
 
-@dataclass(slots=True)
-class Draft:
-    """A catalog, its findings and the inputs it was made from."""
-
-    catalog: dict[str, Any]
-    findings: list[Finding] = field(default_factory=list)
-    reading: Reading = field(default_factory=Reading)
-
-
-def draft_catalog(inputs: FileInputs | LiveInputs) -> Draft:
-    """Read the tools of the inputs and build their catalog."""
-    reading = inputs.read()
-    findings = list(reading.findings)
+def build(inputs: FileInputs | LiveInputs) -> tuple[dict[str, Any], list[Finding], Snapshot]:
+    """Return the catalog of some inputs, the findings about its tools, and the files it was made of."""
+    catalog, snapshot = inputs.read()
+    findings = list(catalog.findings)
     tools: list[Component] = []
     schemas: list[dict[str, Any]] = []
-    for tool in reading.tools:
+    for tool in catalog.tools:
         try:
             schemas.append(function_schema(tool))
         except DefinitionError as error:
@@ -77,8 +67,8 @@ def draft_catalog(inputs: FileInputs | LiveInputs) -> Draft:
         else:
             findings += tool.findings
             tools.append(tool)
-    digest = reading.hash or _hash_definitions(tools)
-    catalog = {
+    digest = snapshot.hash or _hash_definitions(tools)
+    document = {
         "version": digest[:12],
         "hash": digest,
         "count": len(tools),
@@ -86,7 +76,7 @@ def draft_catalog(inputs: FileInputs | LiveInputs) -> Draft:
         "functionSchema": schemas,
     }
     # Encoded and decoded: the same as from a cache, and nothing is shared with the tools.
-    return Draft(codec.decode(codec.encode(catalog)), list(dict.fromkeys(findings)), reading)
+    return codec.decode(codec.encode(document)), list(dict.fromkeys(findings)), snapshot
 
 
 def log_findings(findings: Iterable[Finding]) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from toolcrib import __version__
-from toolcrib.catalog.build import KEYS, Draft, draft_catalog, log_findings
+from toolcrib.catalog.build import KEYS, build, log_findings
 from toolcrib.catalog.inputs import (
     Adapter,
     FileInputs,
@@ -59,11 +59,12 @@ def get_catalog_cached(
     record = load(path)
     if record is not None and _is_current(record[1], inputs):
         return record[0]
-    draft = draft_catalog(inputs)
-    log_findings(draft.findings)
-    if draft.reading.is_stable:
-        store(path, draft.catalog, _describe_inputs(inputs, draft))
-    return draft.catalog
+    catalog, findings, snapshot = build(inputs)
+    log_findings(findings)
+    if snapshot.is_stable:
+        facts = {"asked": inputs.key, "named": snapshot.named, "files": snapshot.files}
+        store(path, catalog, {"builder": describe_builder(), **facts})
+    return catalog
 
 
 def _choose_path(cache: PathName | None) -> Path:
@@ -71,15 +72,6 @@ def _choose_path(cache: PathName | None) -> Path:
     if cache is DEFAULT_CACHE and (configured := load_default_config().cache) is not None:
         return configured
     return Path(cache)
-
-
-def _describe_inputs(inputs: FileInputs, draft: Draft) -> Facts:
-    return {
-        "builder": describe_builder(),
-        "asked": inputs.key,
-        "named": draft.reading.named,
-        "files": draft.reading.files,
-    }
 
 
 def _is_current(facts: Facts, inputs: FileInputs) -> bool:
@@ -117,9 +109,9 @@ def _get_live(inputs: LiveInputs, path: Path) -> dict[str, Any]:
     revision = -1 if registry is None else registry.revision  # before reading: a change meanwhile counts
     known = None if registry is None else _live.get(registry)
     if known is None or known[0] != revision:
-        draft = draft_catalog(inputs)
-        log_findings(draft.findings)
-        known = (revision, draft.catalog)
+        built, findings, _ = build(inputs)
+        log_findings(findings)
+        known = (revision, built)
         if registry is not None:
             _live[registry] = known
     catalog: dict[str, Any] = codec.decode(codec.write(known[1]))  # a copy for the caller

@@ -22,7 +22,7 @@ from toolcrib.catalog.compare_schemas import ANNOTATIONS, GRADES, Change, Grade,
 from toolcrib.catalog.entries import content_of, definition_of_entry
 from toolcrib.catalog.lint import LintedTool, Problem, Rule
 from toolcrib.catalog.lint.descriptions import skeleton
-from toolcrib.catalog.lint.table import SUSPICION_RULES
+from toolcrib.catalog.lint.run import SUSPICION_RULES
 from toolcrib.catalog.schemas import pointer as to_pointer
 from toolcrib.component import Component
 from toolcrib.definition import ToolDefinition

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolcrib.component import Component
+from toolcrib.catalog.catalog import Catalog, open_catalog
 from toolcrib.config import FILE_NAME, Config, load_config, load_default_config, switches_from
 from toolcrib.errors import ConfigurationError, Finding, InvalidToolError, Location, SourceError
 from toolcrib.registry.registry import ToolRegistry
@@ -23,25 +23,22 @@ from toolcrib.sources import collect
 from toolcrib.sources.descriptors import descriptor_files, is_descriptor
 from toolcrib.sources.loading import find_import_root, find_module_file, find_python_files, is_skipped_folder
 from toolcrib.sources.objects import registry_of
-from toolcrib.sources.targets import Target, is_settings, parse_target
+from toolcrib.sources.targets import LOCK_NAME, Target, is_settings, parse_target
 
 PathName = str | os.PathLike[str]
 Adapter = Any
 """A path, several, a registry, a server, tools, or None."""
 DEFAULT_ADAPTER = Path("bridges/mcp_adapter.py")
-LOCK_NAME = "toolcrib.lock"
 _SUBSTITUTE_SUFFIXES = (".tools.json", ".tools.yaml", ".tools.yml")
 """How the name of a descriptor ends that is used instead of a missing file of the same stem."""
 
 
 @dataclass(slots=True)
-class Reading:
-    """The tools of an input. `named` are the files that the targets name, and `files` has all that were or
-    could have been read, with their hashes. `is_stable`: nothing changed meanwhile, and `files` is complete.
-    """
+class Snapshot:
+    """The files that a catalog was made of. `named` are those that the targets name, and `files` has all that
+    were or could have been read, with their hashes. `is_stable`: nothing changed meanwhile, and `files` is
+    complete."""
 
-    tools: list[Component] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
     hash: str | None = None
     named: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
@@ -61,21 +58,13 @@ class LiveInputs:
     def registry(self) -> ToolRegistry | None:
         return registry_of(self.source)
 
-    def read(self) -> Reading:
-        registry = self.registry
-        if registry is not None:
-            return Reading(list(registry))
-        batch = collect(self.source)
-        reading = _register(batch.tools)
-        reading.findings += batch.findings
-        return reading
-
-
-def _register(tools: Iterable[Component]) -> Reading:
-    """Return what a registry would publish of these tools: the newest of each name."""
-    registry = ToolRegistry()
-    report = registry.add_all(tools)
-    return Reading(list(registry), report.findings)
+    def read(self) -> tuple[Catalog, Snapshot]:
+        """Return what a registry publishes, or would publish: the newest tool of each name."""
+        registry, findings = self.registry, list[Finding]()
+        if registry is None:
+            registry, batch = ToolRegistry(), collect(self.source)
+            findings = [*registry.add_all(batch.tools).findings, *batch.findings]
+        return Catalog(list(registry), findings), Snapshot()
 
 
 # --- files --------------------------------------------------------------------------------------------
@@ -127,25 +116,17 @@ class FileInputs:
         found = find_sources(named, [target.path for target in self.targets if target.path.is_dir()])
         return None if found is None else found.union(named)
 
-    def read(self) -> Reading:
+    def read(self) -> tuple[Catalog, Snapshot]:
         """Read everything. It is not stable if something changed meanwhile."""
         named = self.named_files()
         sources = self.find_sources(named)
         before = hash_files(named if sources is None else sources)
-        reading, read = self._scan()
-        reading.named, reading.files = named, hash_files([*before, *read])
-        reading.hash = self._hash(reading.files)
-        is_same = before.items() <= reading.files.items() and self.named_files() == named
-        reading.is_stable = is_same and sources is not None
-        return reading
-
-    def _scan(self) -> tuple[Reading, list[Path]]:
-        from toolcrib.sources.scan import scan  # delayed: a warm cache does not need it
-
         targets = [target.text for target in self.targets]
-        scanned = scan(*targets) if self.config.file is None else scan(self.config.file)
-        findings = [*self.findings, *scanned.findings]
-        return Reading(scanned.tools, findings), [*scanned.files, *scanned.read]
+        catalog = open_catalog(targets if self.config.file is None else [str(self.config.file)], "static")
+        catalog.findings[:0] = self.findings
+        files = hash_files([*before, *catalog.files, *catalog.read])
+        is_same = before.items() <= files.items() and self.named_files() == named
+        return catalog, Snapshot(self._hash(files), named, files, is_same and sources is not None)
 
     def _hash(self, hashes: Mapping[str, str]) -> str:
         """Return the SHA-1 of a single file, or that of the sorted relative names and hashes of several."""

@@ -26,7 +26,6 @@ from typing import Any, Literal
 from toolcrib.catalog.compare import compare_tools, definition_of
 from toolcrib.catalog.compare_schemas import GRADES
 from toolcrib.catalog.entries import content_of, describe_entry
-from toolcrib.catalog.inputs import LOCK_NAME
 from toolcrib.component import Component
 from toolcrib.config.atomic_file import write_file
 from toolcrib.definition import ToolDefinition
@@ -43,6 +42,7 @@ from toolcrib.errors import (
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.registry.selection import KINDS
 from toolcrib.sources.described import describe
+from toolcrib.sources.targets import LOCK_NAME
 from toolcrib.validation import codec
 
 Key = tuple[str, str | None]

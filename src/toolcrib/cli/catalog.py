@@ -16,13 +16,13 @@ from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 
 from toolcrib import __version__
-from toolcrib.catalog.catalog import Catalog
-from toolcrib.cli.load import build_tools, load, parse_reference, read_configs
+from toolcrib.catalog.catalog import Catalog, open_catalog
+from toolcrib.cli.load import make_loader, parse_reference, read_configs
 from toolcrib.cli.options import CommandError, Targets, parse_headers, target_option, targets_argument
 from toolcrib.cli.output import Progress, Terminal, open_terminal
 from toolcrib.cli.questions import Prompter
@@ -42,14 +42,10 @@ from toolcrib.errors import DefinitionError, Finding, Location, RemoteError, Sou
 from toolcrib.names import MCP
 from toolcrib.registry.selection import KINDS
 from toolcrib.sources.described import describe
-from toolcrib.sources.targets import is_address
-
-if TYPE_CHECKING:
-    from toolcrib.sources.scan import Scan
+from toolcrib.sources.targets import LOCK_NAME, is_address
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
-_SCAN_STEPS = {"files": "reading files", "modules": "analysing modules", "tools": "building tools"}
 _SEARCH_TOOLS = re.compile(rf"(toolcrib_(?:\d+_)?)?({SEARCH}|{CALL})")
 
 
@@ -85,44 +81,25 @@ class ToolSource:
         return None
 
     def open(self, terminal: Terminal) -> Catalog:
+        """Return the catalog of the targets. Raise CommandError for one that does not exist."""
         if self.remote is not None:
-            return open_catalog(self.targets, terminal, how="remote", remote=self.remote)
-        return open_catalog(self.targets, terminal, how="static" if self.static else "import")
+            label = ", ".join(self.targets) or " ".join(self.remote.target)
+            return open_catalog([label], "remote", listed=_list_remote(self.remote, label, terminal))
+        return open_local(self.targets, terminal, "static" if self.static else "import")
 
 
-def open_catalog(
-    targets: Sequence[str],
-    terminal: Terminal,
-    *,
-    how: Literal["import", "static", "remote", "lock"],
-    remote: Remote | None = None,
-) -> Catalog:
-    """Return the catalog of targets that are imported or read, of a running server, or of a lock file."""
-    label = ", ".join(targets)
-    if how == "lock":
-        from toolcrib.catalog.lock import Lock  # delayed: most commands use no lock
-
-        return Catalog(Lock.load(targets[0]).tools, label=label)
-    if how == "remote" and remote is not None:
-        return _list_remote(remote, label or " ".join(remote.target), terminal)
-    if how == "static":
-        scanned = scan_targets(targets, terminal)
-        return Catalog(
-            [*scanned.tools, *scanned.features],
-            list(scanned.findings),
-            label,
-            list(scanned.unlisted),
-            scanned.servers,
-            len(scanned.files),
-        )
-    loaded = load(targets, terminal)
-    listed = [*loaded.build_tools(terminal), *loaded.build_features(terminal)]
-    server = loaded.server
-    published = {
-        id(tool) for registry in (server.registry, server.resources, server.prompts) for tool in registry
-    }
-    others = [entry.tool for entry in loaded.everything if id(entry.tool) not in published]
-    return Catalog(listed, loaded.findings, label, loaded.build_tools(terminal, others))
+def open_local(targets: Sequence[str], terminal: Terminal, how: Literal["import", "static"]) -> Catalog:
+    """Return the catalog of targets on this machine. Raise CommandError for one that does not exist."""
+    if how == "static" and (address := next(filter(is_address, targets), None)):
+        raise CommandError(f"Cannot scan {address}: it is a running server", "use toolcrib list")
+    try:
+        with terminal.log.muted():
+            loader = make_loader(targets, terminal)
+            return open_catalog(targets, how, watch=partial(Progress, terminal), loader=loader)
+    except SourceError as error:
+        if error.source.file is None:
+            raise CommandError(error.message, error.hint) from None
+        raise
 
 
 def source_options(*, target: bool = False, static: bool = True) -> Callable[[F], F]:
@@ -190,10 +167,10 @@ def _scan_names(ctx: click.Context) -> Iterator[tuple[str, str]]:
             redirect_stderr(nowhere),
             open_terminal(debug=False) as terminal,
         ):
-            found = scan_targets(targets, terminal)
+            found = open_local(targets, terminal, "static")
     except Exception:
         return  # there is no way to report it here
-    yield from ((tool.kind, tool.name) for tool in (*found.tools, *found.features))
+    yield from ((tool.kind, tool.name) for tool in found.components)
 
 
 # --- reading source ------------------------------------------------------------------------------------
@@ -214,36 +191,9 @@ def split_command(command: str, option: str) -> list[str]:
     return words
 
 
-def scan_targets(targets: Sequence[str], terminal: Terminal) -> Scan:
-    """Read targets without importing them. Raises CommandError for one that does not exist."""
-    for target in targets:
-        if is_address(target):
-            raise CommandError(f"Cannot scan {target}: it is a running server", "use toolcrib list")
-    from toolcrib.sources.scan import scan  # delayed: most commands import their targets
-
-    steps: dict[str, Progress] = {}
-
-    def show_progress(step: str, done: int, total: int) -> None:
-        if step not in steps:
-            steps[step] = Progress(terminal, _SCAN_STEPS[step])
-        steps[step](done, total)
-
-    try:
-        with terminal.log.muted():
-            return scan(*targets, progress=show_progress)
-    except SourceError as error:
-        if error.source.file is None:
-            raise CommandError(error.message, error.hint) from None
-        raise
-    finally:
-        terminal.status("")
-
-
 def find_lock(targets: Sequence[str], given: str | None = None) -> tuple[Path, LockConfig]:
     """Return the lock file and its settings: the file given, else the one of the first configuration file,
     else `toolcrib.lock` beside that file or in the current folder."""
-    from toolcrib.catalog.lock import FILE_NAME as LOCK_NAME  # delayed: most commands use no lock
-
     for config in read_configs(targets):
         beside = (config.file or Path()).parent / LOCK_NAME
         return Path(given) if given is not None else config.lock.file or beside, config.lock
@@ -475,7 +425,7 @@ def find_search_tool(names: Iterable[str]) -> str | None:
     return found.get(SEARCH) if CALL in found else None
 
 
-def _list_remote(remote: Remote, label: str, terminal: Terminal) -> Catalog:
+def _list_remote(remote: Remote, label: str, terminal: Terminal) -> list[Component]:
     async def list_all(client: Client) -> tuple[list[RemoteTool], list[Component]]:
         return (await list_remote_tools(client))[1], await list_remote_features(client)
 
@@ -486,10 +436,7 @@ def _list_remote(remote: Remote, label: str, terminal: Terminal) -> Catalog:
             f"{label} lists search tools instead of its tools; the tools behind them are not included",
             "serve it with --search never, or use its source",
         )
-    found = Catalog(label=label)
-    found.components = build_tools([describe(tool.definition) for tool in tools], found.findings)
-    found.components += build_tools(features, found.findings)
-    return found
+    return [*(describe(tool.definition) for tool in tools), *features]
 
 
 def check_remote_tools(tools: Iterable[RemoteTool]) -> Iterator[Finding]:

@@ -11,29 +11,17 @@ from typing import NamedTuple
 import click
 
 from toolcrib import __version__
+from toolcrib.catalog.catalog import Catalog, config_findings
 from toolcrib.catalog.lint import OTHERS, Choice, inspect_tools
-from toolcrib.catalog.lint.code import inspect_code
-from toolcrib.catalog.lint.run import find_unknown_codes, to_sarif
-from toolcrib.catalog.lint.table import describe_other, is_known, load_rules
+from toolcrib.catalog.lint.run import describe_other, find_unknown_codes, is_known, load_rules, to_sarif
 from toolcrib.cli.catalog import ToolSource, source_options
-from toolcrib.cli.load import (
-    Loaded,
-    build_tools,
-    catalog_json,
-    config_findings,
-    find_skill_problems,
-    find_unused_policy,
-    load,
-    registries_of,
-)
+from toolcrib.cli.load import Loaded, find_unused_policy, load, registries_of
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option, name_rule_option
 from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.table import Column, print_findings, print_table
 from toolcrib.cli.text import NAME_STYLE, STATE_STYLES, count_findings, safe, suggest
-from toolcrib.component import Component
 from toolcrib.config import FILE_NAME, Config, load_config
 from toolcrib.errors import ConfigurationError, Finding
-from toolcrib.options import SKILLS
 from toolcrib.registry.selection import count_kinds, label_of
 
 EXAMPLES = """
@@ -108,20 +96,14 @@ def check(
     if as_json and as_sarif:
         raise exclusive("--json", "--sarif")
     ignored = [_parse_choice(text) for text in ignore]
+    others: list[Finding] = []
     raised: list[Choice] = []
     if source.static or source.remote is not None:
         found = source.open(terminal)
-        listed, findings = found.components, [*found.findings, *find_skill_problems(found.components)]
-        rows = [
-            Row("ok", safe(tool.reference), format_source(tool.source), "", label_of(tool)) for tool in listed
-        ]
-        rows += _list_refused(found.errors)
     else:
-        loaded = load(source.targets, terminal, name_rule=name_rule)
-        every, findings = _build(loaded, terminal)
-        rows = list(_list_tools(loaded, every, [item for item in findings if item.level == "error"]))
-        findings += _inspect(loaded, every)
-        listed = [*loaded.build_tools(terminal), *loaded.build_features(terminal)]
+        found, others = _import(source.targets, name_rule, terminal)
+    rows = [*_list_components(found), *_list_refused(found.errors)]
+    found.findings += others
     for config in () if no_ignore else _read_configs(source.targets):
         for key, given, choices in (
             ("lint.ignore", config.lint.ignore, ignored),
@@ -130,21 +112,21 @@ def check(
             parsed = [Choice.parse(text) for text in given]
             choices += parsed
             codes = [choice.code for choice in parsed]
-            findings += find_unknown_codes(codes, str(config.file), config.lines.get(key))
+            found.findings += find_unknown_codes(codes, str(config.file), config.lines.get(key))
     with Progress(terminal, "inspecting tools") as progress:
         inspection = inspect_tools(
-            [tool for tool in listed if tool.extension != SKILLS],
-            found=findings,
+            found.components,
+            found=found.findings,
             ignore=ignored,
             error=raised,
             use_comments=not no_ignore,
             progress=progress,
         )
-    findings = inspection.findings
+    findings = found.findings = inspection.findings
     if as_sarif:
         terminal.json(to_sarif(findings, version=__version__, ignored=inspection.ignored))
     elif as_json:
-        terminal.json(catalog_json(listed, findings))
+        terminal.json(found.to_json())
     else:
         if rows:
             print_table(_COLUMNS, [row[:4] for row in rows], terminal)
@@ -158,25 +140,17 @@ def check(
     return 1 if any(finding.level in levels for finding in findings) else 0
 
 
-def _build(loaded: Loaded, terminal: Terminal) -> tuple[list[Component], list[Finding]]:
-    """Return every tool that can be built, disabled ones included, and what is wrong with any of them."""
-    with terminal.log.muted(), Progress(terminal, "building tools") as progress:
-        every = build_tools(progress.track([entry.tool for entry in loaded.everything]), [])
-        findings = list(loaded.findings)
+def _import(
+    targets: Sequence[str], name_rule: str | None, terminal: Terminal
+) -> tuple[Catalog, list[Finding]]:
+    """Return the catalog of targets that are imported, and findings about their policy and pages."""
+    loaded = load(targets, terminal, name_rule=name_rule)
+    with terminal.log.muted():
+        found = loaded.catalog(terminal)
         for registry in registries_of(loaded.server).values():
-            findings += registry.check()
-        findings = list(dict.fromkeys([*findings, *find_unused_policy(loaded.server)]))
-    return every, findings
-
-
-def _inspect(loaded: Loaded, tools: Sequence[Component]) -> Iterator[Finding]:
-    """Yield what is wrong with tools that can be built, apart from what lint rules find."""
-    yield from _check_key_file(loaded)
-    yield from loaded.server.dispatcher.find_app_problems()
-    for tool in tools:
-        yield from inspect_code(tool)
-    yield from _find_overlaps(tools)
-    yield from find_skill_problems(tools)
+            found.findings += registry.check()
+        pages = loaded.server.dispatcher.find_app_problems()
+        return found, [*find_unused_policy(loaded.server), *_check_key_file(loaded), *pages]
 
 
 def _parse_choice(text: str) -> Choice:
@@ -230,32 +204,20 @@ def _check_key_file(loaded: Loaded) -> Iterator[Finding]:
             yield replace(found, level="warning", message=f"{found.message}: serve will not start")
 
 
-def _find_overlaps(tools: Sequence[Component]) -> Iterator[Finding]:
-    """Report templates that are never read, because one before them matches the same URIs."""
-    if any(tool.kind == "resource" for tool in tools):
-        from toolcrib.registry.resources import find_overlaps  # delayed: most targets have no resources
-
-        yield from find_overlaps(tools)
-
-
 def _place(finding: Finding) -> tuple[str, int]:
     return finding.file or "", finding.line or 0
 
 
-def _list_tools(loaded: Loaded, built: Sequence[Component], errors: Sequence[Finding]) -> Iterator[Row]:
+def _list_components(found: Catalog) -> Iterator[Row]:
     """Yield state, name and place of every tool, resource and prompt, and how a tool is run if its server is
-    another library's; those that were refused last."""
-    valid = set(map(id, built))
-    for entry in loaded.everything:
-        tool = entry.tool
-        if id(tool) in valid:
-            name = f"{tool.reference}@{tool.version}" if tool.version else tool.reference
-            if not entry.enabled and tool.options.group:
-                name = f"{name} (enable_{tool.options.group}_tools)"
-            how = "" if tool.adoption is None else f"{_WAYS[tool.adoption.way]}: {tool.adoption.reason}"
-            state = "ok" if entry.enabled else "off"
-            yield Row(state, safe(name), format_source(tool.source), how, label_of(tool))
-    yield from _list_refused(errors)
+    another library's."""
+    for tool in found.everything:
+        name = f"{tool.reference}@{tool.version}" if tool.version else tool.reference
+        if not tool.options.enabled and tool.options.group:
+            name = f"{name} (enable_{tool.options.group}_tools)"
+        how = "" if tool.adoption is None else f"{_WAYS[tool.adoption.way]}: {tool.adoption.reason}"
+        state = "ok" if tool.options.enabled else "off"
+        yield Row(state, safe(name), format_source(tool.source), how, label_of(tool))
 
 
 def _list_refused(errors: Sequence[Finding]) -> Iterator[Row]:

@@ -95,7 +95,7 @@ def explain_call(
     for finding in (*loaded.errors, *find_unused_policy(loaded.server)):
         terminal.finding(finding)
     if name is None:
-        tools = [*loaded.build_tools(terminal), *loaded.build_features(terminal)]
+        tools = loaded.catalog(terminal).components
         every = [explain(access, principal, tool) for tool in tools]
         if as_json:
             named = sorted({role for item in every for role in item.roles})

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from toolcrib.catalog.catalog import Catalog
+from toolcrib.catalog.catalog import Catalog, component_json
 from toolcrib.cli.catalog import (
     Remote,
     ToolSource,
@@ -16,10 +16,10 @@ from toolcrib.cli.catalog import (
     find_remote,
     list_remote_features,
     list_remote_tools,
-    open_catalog,
+    open_local,
     source_options,
 )
-from toolcrib.cli.load import catalog_json, load_named, tool_json
+from toolcrib.cli.load import load_named
 from toolcrib.cli.options import Command, CommandError, json_option, targets_argument
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.table import print_feature, print_features, print_findings, print_tool, print_tools
@@ -96,7 +96,7 @@ def list_tools(
     if source.static:
         return _print_scan(found, terminal, as_json)
     if as_json:
-        terminal.json(catalog_json(found.components, found.findings))
+        terminal.json(found.to_json())
         return 1 if found.errors else 0
     notes = []
     disabled = [tool for tool in found.hidden if not tool.options.enabled]
@@ -124,7 +124,7 @@ def _list_remotely(
     features = [tool for tool in selected if tool not in by_tool]
     findings = list(check_remote_tools(listed))
     if as_json:
-        document = catalog_json(features, findings)
+        document = Catalog(features, findings).to_json()
         terminal.json({**document, "tools": [_remote_json(tool) for tool in chosen]})
         return 0
     notes = [server if selected else f"{server}: no tools"]
@@ -150,7 +150,7 @@ def _print_list(
 
 def _print_scan(found: Catalog, terminal: Terminal, as_json: bool) -> int:
     if as_json:
-        terminal.json(catalog_json(found.components, found.findings, found.servers))
+        terminal.json(found.to_json())
         return 1 if found.errors else 0
     if found.tools:
         print_tools([tool.definition for tool in found.tools], terminal, with_source=True)
@@ -161,7 +161,7 @@ def _print_scan(found: Catalog, terminal: Terminal, as_json: bool) -> int:
     print_findings(sorted(found.findings, key=lambda item: (LEVELS.index(item.level), item.code)), terminal)
     more = f" and {len(found.hidden)} disabled or older" if found.hidden else ""
     kinds = count_kinds(map(label_of, found.components))
-    tools = f"{kinds}{more} in {count(found.files, 'file')}"
+    tools = f"{kinds}{more} in {count(len(found.files), 'file')}"
     terminal.echo(f"{tools}; {count_findings(found.findings)}. Nothing was imported.")
     return 1 if found.errors else 0
 
@@ -208,12 +208,12 @@ def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> in
     if remote is not None:
         found = remote.run(lambda client: find_remote(client, name), terminal)
         feature = found if isinstance(found, Component) else None
-        data = tool_json(found) if isinstance(found, Component) else _remote_json(found)
+        data = component_json(found) if isinstance(found, Component) else _remote_json(found)
         definition, run = found.definition, details["Runs"]
         timeout_s: float | None = DEFAULT_TIMEOUT_S
     else:
         loaded, tool, _ = load_named(name, source.targets, terminal)
-        definition, data, run = tool.definition, tool_json(tool), tool.options.run
+        definition, data, run = tool.definition, component_json(tool), tool.options.run
         timeout_s = tool.options.timeout_s or loaded.server.dispatcher.timeout_s
         details = {
             "Group": tool.options.group or "",
@@ -261,4 +261,4 @@ def scan(terminal: Terminal, targets: Sequence[str], as_json: bool) -> int:
 
     A TARGET is a Python file, folder, module, module:object, file.py:object or toolcrib.toml.
     """
-    return _print_scan(open_catalog(targets, terminal, how="static"), terminal, as_json)
+    return _print_scan(open_local(targets, terminal, "static"), terminal, as_json)

@@ -8,35 +8,29 @@ most commands; `serve` serves the others.
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
+from toolcrib.catalog.catalog import Catalog, TargetLoader, config_findings
 from toolcrib.cli.options import CommandError, Targets
 from toolcrib.cli.output import Progress, Terminal, format_source
-from toolcrib.cli.text import count, shorten_list, suggest
+from toolcrib.cli.text import count, suggest
 from toolcrib.component import Component
-from toolcrib.config import FILE_NAME, Config, load_config, switches_from
+from toolcrib.config import FILE_NAME, Config, load_config
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode
-from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError
-from toolcrib.names import NAME_RULES
-from toolcrib.options import SKILLS
+from toolcrib.errors import ConfigurationError, Finding
 from toolcrib.registry.index import Entry
 from toolcrib.registry.registry import ToolRegistry
-from toolcrib.registry.selection import KINDS, LIST_NAMES, drop_repeated, label_of, name_kinds
+from toolcrib.registry.selection import KINDS, name_kinds
 from toolcrib.server import MCPServer
-from toolcrib.sources import Batch, collect
-from toolcrib.sources.foreign.entry_point import find_lines
-from toolcrib.sources.foreign.program import find_program, running_programs
+from toolcrib.sources.foreign.program import running_programs
 from toolcrib.sources.foreign.recognition import identity_of
-from toolcrib.sources.loading import load_file, load_module
 from toolcrib.sources.modules import BYPASSED
-from toolcrib.sources.targets import Target, default_target, parse_target, settings_files
+from toolcrib.sources.targets import settings_files
 
-NO_TARGETS_HINT = 'write targets = ["tools.py"] under [server], or name targets on the command line'
 _IDENTITY = ("version", "title", "instructions", "page_size", "log_arguments", "errors", "tasks", "state")
 
 
@@ -67,54 +61,18 @@ class Loaded:
     def errors(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.level == "error"]
 
-    def build_tools(self, terminal: Terminal, tools: Iterable[Component] | None = None) -> list[Component]:
-        """Return the tools that can be listed, or those of `tools` that can be built; add the problems of the
-        others to the findings."""
-        with Progress(terminal, "building tools") as progress:
-            listed = self.server.registry if tools is None else tools
-            return build_tools(progress.track(list(listed)), self.findings)
-
-    def build_features(self, terminal: Terminal) -> list[Component]:
-        """Return the resources and prompts that can be listed, in the same way."""
-        return self.build_tools(terminal, [*self.server.resources, *self.server.prompts])
+    def catalog(self, terminal: Terminal) -> Catalog:
+        """Return what the server publishes. What cannot be built is added to the findings."""
+        found = Catalog.of(
+            registries_of(self.server).values(), self.findings, watch=partial(Progress, terminal)
+        )
+        self.findings = found.findings
+        return found
 
     def check_config(self) -> None:
         """Raise CommandError where the configuration is invalid: it may contain a policy."""
         if found := [finding for finding in self.errors if finding.code == ConfigurationError.code]:
             raise first_error(found)
-
-
-def build_tools(tools: Iterable[Component], findings: list[Finding]) -> list[Component]:
-    """Return the tools whose definition can be built; add what is wrong with any of them to `findings`."""
-    built = []
-    for tool in tools:
-        try:
-            findings.extend(tool.findings)
-            built.append(tool)
-        except DefinitionError as error:
-            findings.extend(error.all_findings)
-    return built
-
-
-def tool_json(tool: Component) -> dict[str, Any]:
-    """Return a tool, resource or prompt as it is sent to clients, with the place of its definition, and how
-    it is run if it belongs to a server of another library."""
-    source = {"file": tool.source.file, "line": tool.source.line}
-    adoption = {} if tool.adoption is None else {"adoption": tool.adoption.to_json()}
-    return {**tool.to_wire(), "source": source, **adoption}
-
-
-def catalog_json(
-    tools: Iterable[Component], findings: Iterable[Finding], servers: Mapping[int, str] | None = None
-) -> dict[str, Any]:
-    """Return the document that `list`, `scan`, `check` and `lint` print. It has lists of resources, templates
-    and prompts where there are some. `servers` are the names of servers by the ids of their tools."""
-    lists: dict[str, Any] = {"tools": []}
-    for tool in tools:
-        label = (servers or {}).get(id(tool))
-        entry = {**tool_json(tool), **({} if label is None else {"server": label})}
-        lists.setdefault(LIST_NAMES[label_of(tool)], []).append(entry)
-    return {**lists, "findings": [finding.to_json() for finding in findings]}
 
 
 def read_configs(targets: Sequence[str]) -> Iterator[Config]:
@@ -138,11 +96,11 @@ def load(
 ) -> Loaded:
     """Load all targets. Raises CommandError for a target that does not exist."""
     with terminal.log.muted():
-        loader = TargetLoader(terminal, name_rule)
+        loader = make_loader(targets, terminal, name_rule)
         tools = loader.collect(targets)
         if loader.missing:
-            raise first_error(loader.missing[:1])
-        server = loader.make_server(dynamic=False, timeout_s=timeout_s)
+            raise CommandError(loader.missing[0].message, loader.missing[0].hint)
+        server = make_server(loader, dynamic=False, timeout_s=timeout_s)
         server.dispatcher.keeps_results = False  # this process ends with the call
         added = server.add(tools).findings
         try:
@@ -174,11 +132,11 @@ def load_for_serving(
     means that the tools will be reloaded. `identity` overrides what the files say, and that overrides what an
     adopted server tells clients about itself.
     """
-    loader = TargetLoader(terminal, name_rule)
+    loader = make_loader(targets, terminal, name_rule)
     tools = loader.collect(targets)
     if loader.missing and not tools:
-        raise first_error(loader.missing[:1])
-    server = loader.make_server(tools, dynamic=dynamic, name=name, timeout_s=timeout_s)
+        raise CommandError(loader.missing[0].message, loader.missing[0].hint)
+    server = make_server(loader, tools, dynamic=dynamic, name=name, timeout_s=timeout_s)
     loaded = Loaded(server, list(loader.findings))
     if tools:
         loaded.check_config()  # otherwise all findings are shown
@@ -189,7 +147,7 @@ def load_for_serving(
     server.dispatcher.keeps_results = server.settings.keeps_sessions
     _configure_search(server, search, loader.configs)
     for kind, registry in registries_of(server).items():
-        if not loader.is_own(server):
+        if server not in loader.servers:
             loaded.findings += registry.add_all(tool for tool in tools if tool.kind == kind).findings
         loaded.findings += registry.check()
     try:
@@ -203,200 +161,59 @@ def load_for_serving(
     return loaded
 
 
-class TargetLoader:
-    """Collects the tools of targets. What does not exist is a finding, and is in `missing` too."""
-
-    def __init__(self, terminal: Terminal, name_rule: str | None = None) -> None:
-        self.terminal = terminal
-        self._name_rule = name_rule
-        self.findings: list[Finding] = []
-        self.missing: list[Finding] = []
-        self.configs: list[Config] = []
-        self._tools: list[Component] = []
-        self._servers: list[MCPServer] = []
-        self._arguments: tuple[str, ...] = ()
-
-    def collect(self, targets: Sequence[str]) -> list[Component]:
-        """Return the tools, resources and prompts of the targets."""
-        self._arguments = targets.arguments if isinstance(targets, Targets) else ()
-        for config in self._read_configs(targets):
-            self.configs.append(config)
-            self._add(config)
-        if self.configs and not any(config.targets for config in self.configs):
-            text = f"{self.configs[0].file} names no targets"
-            self._add_missing(ConfigurationError(text, hint=NO_TARGETS_HINT))
-        if self._arguments and not running_programs() and not self.findings:
-            text = "the arguments after -- are not used: no target is a program that starts a server"
-            self.findings.append(Finding("unused-arguments", "warning", text))
-        return list(drop_repeated(self._tools))
-
-    def first_setting(self, key: str) -> Any:
-        """Return a setting of the first file that has it."""
-        return next((value for config in self.configs if (value := getattr(config, key)) is not None), None)
-
-    def is_own(self, server: MCPServer) -> bool:
-        """Return whether a server comes from the targets and has its tools already."""
-        return server in self._servers
-
-    def make_server(
-        self,
-        tools: Sequence[Component] = (),
-        *,
-        dynamic: bool,
-        name: str | None = None,
-        timeout_s: float | None = None,
-    ) -> MCPServer:
-        """Return a server for the tools.
-
-        Where the targets hold one server object and it has exactly these tools, it is used itself, so that
-        changes by its tools take effect; otherwise a new server gets its settings.
-        """
-        servers = list(dict.fromkeys(self._servers))
-        own = servers[0] if len(servers) == 1 else None
-        if len(servers) > 1 and any(server.has_guards for server in servers):
-            names = ", ".join(server.name for server in servers)
-            hint = "use one target at a time, or move the policy into toolcrib.toml"
-            raise CommandError(f"Several servers, of which one has a policy or middleware: {names}", hint)
-        label = self._name_rule or self.first_setting("name_rule")
-        rule = NAME_RULES[label] if label else None
-        if own is None:
-            server = MCPServer(dynamic=dynamic)
-        elif tools and rule in (None, own.registry.rule) and _has_exactly(own, tools):
-            server = own
-            server.dynamic |= dynamic
-        else:
-            server = _copy_settings(own, dynamic)
-        if rule is not None:
-            server.registry.rule = server.prompts.rule = rule
-        adopted = getattr(_find_adopted(tools), "name", None)
-        server.name = name or self.first_setting("name") or adopted or server.name
-        limit_s = timeout_s or self.first_setting("timeout_s")
-        if limit_s is not None:
-            server.dispatcher.timeout_s = limit_s
-        for key in ("max_result_tokens", "large_results"):
-            if (value := self.first_setting(key)) is not None:
-                setattr(server.dispatcher, key, value)
-        return server
-
-    def reject(self, error: ConfigurationError) -> None:
-        self.findings += config_findings(error)
-
-    def _read_configs(self, targets: Sequence[str]) -> Iterator[Config]:
-        """Yield one configuration per target; a target that is no configuration file gets its own."""
-        switches = switches_from(os.environ)
-        try:
-            named = targets or [default_target()]
-        except SourceError as error:
-            self._add_missing(error)
-            return
-        for target in named:
-            kind = parse_target(target).kind
-            if kind == "address":
-                hint = "list, show, search, call, read and prompt accept URLs"
-                self._add_missing(SourceError(f"Cannot load {target}: it is a running server", hint=hint))
-            elif kind != "settings":
-                yield Config(targets=(target,), switches=switches)
-            elif not Path(target).is_file():
-                self._add_missing(ConfigurationError(f"No such file: {target}"))
-            else:
-                try:
-                    yield load_config(Path(target), os.environ)
-                except ConfigurationError as problem:
-                    self.reject(problem)
-
-    def _add(self, config: Config) -> None:
-        batch = Batch()
-        if config.file is not None and (folder := str(config.file.resolve().parent)) not in sys.path:
-            sys.path.append(folder)
-        for target in config.targets:
-            try:
-                found = replace(parse_target(target), arguments=self._arguments or config.arguments)
-                found.check_exists()
-                with Progress(self.terminal, "importing files") as progress:
-                    part = collect(
-                        found, namespace=config.namespace, switches=config.switches, progress=progress
-                    )
-                batch.extend(part)
-                is_program = find_program(found) is not None
-                if is_program or any(tool.adoption is not None for tool in part.tools):
-                    batch.findings += _find_unserved(found, part)
-                things = [program.server for program in running_programs()]
-                self._servers += [item for item in things if isinstance(item, MCPServer)]
-                self._servers += [] if is_program else _find_servers(found)
-            except DefinitionError as error:
-                if self.terminal.debug and error.__context__ is not None:
-                    self.terminal.traceback(error.__context__)
-                self._add_error(error, config)
-        chosen, findings = config.choose(batch.everything)
-        self._tools += chosen
-        self.findings += [*batch.findings, *findings]
-
-    def _add_error(self, error: DefinitionError, config: Config) -> None:
-        """Add the finding of a target that cannot be read, with the place where it was named."""
-        found = error.finding
-        if not isinstance(error, SourceError) or found.file is not None:
-            self.findings += error.all_findings
-        elif config.file is None:
-            self._add_missing(error)
-        else:
-            line = config.lines.get("server.targets")
-            self.findings.append(replace(found, level="error", file=str(config.file), line=line))
-
-    def _add_missing(self, error: SourceError | ConfigurationError) -> None:
-        finding = Finding(error.code, "error", error.message, hint=error.hint)
-        self.missing.append(finding)
-        self.findings.append(finding)
+def make_loader(targets: Sequence[str], terminal: Terminal, name_rule: str | None = None) -> TargetLoader:
+    """Return a loader that shows its progress on the terminal, and with --debug what targets raise."""
+    return TargetLoader(
+        partial(Progress, terminal),
+        name_rule=name_rule,
+        arguments=targets.arguments if isinstance(targets, Targets) else (),
+        on_error=terminal.traceback if terminal.debug else None,
+    )
 
 
-def _find_unserved(target: Target, batch: Batch) -> Iterator[Finding]:
-    """Warn of tools in the source of an adopted server that the server does not list. For a function that
-    makes it, the source is that of the function and of those that it calls."""
-    module = sys.modules.get(target.module or "")
-    path = target.path or Path(getattr(module, "__file__", None) or "")
-    lines = find_lines(path, target.name) if target.name else set()
-    if target.kind == "script" or (target.name and not lines):
-        return
-    try:
-        from toolcrib.sources.scan import scan  # delayed: few targets were written for another library
+def make_server(
+    loader: TargetLoader,
+    tools: Sequence[Component] = (),
+    *,
+    dynamic: bool,
+    name: str | None = None,
+    timeout_s: float | None = None,
+) -> MCPServer:
+    """Return a server for the tools.
 
-        found = scan(path if target.name else target.text).tools
-    except Exception:
-        return  # what is served does not depend on the source
-    known = [*(tool.name for tool in batch.tools), *(item.tool for item in batch.findings if item.tool)]
-    missing = [
-        tool
-        for tool in found
-        if (not lines or tool.source.line in lines)
-        and not any(name == tool.name or name.endswith(f"_{tool.name}") for name in known)  # mounted
-    ]
-    if missing:
-        first = missing[0]
-        names = shorten_list([f"{tool.name} ({format_source(tool.source)})" for tool in missing])
-        yield Finding(
-            "unserved-tools",
-            "warning",
-            f"{count(len(missing), 'tool')} in the source but not served: {names}",
-            first.name if len(missing) == 1 else None,
-            file=first.source.file,
-            line=first.source.line,
-            hint="the program or its server leaves them out: check its arguments and environment",
-        )
+    Where the targets hold one server object and it has exactly these tools, it is used itself, so that
+    changes by its tools take effect; otherwise a new server gets its settings.
+    """
+    servers = list(dict.fromkeys(item for item in loader.servers if isinstance(item, MCPServer)))
+    own = servers[0] if len(servers) == 1 else None
+    if len(servers) > 1 and any(server.has_guards for server in servers):
+        names = ", ".join(server.name for server in servers)
+        hint = "use one target at a time, or move the policy into toolcrib.toml"
+        raise CommandError(f"Several servers, of which one has a policy or middleware: {names}", hint)
+    rule = loader.name_rule
+    if own is None:
+        server = MCPServer(dynamic=dynamic)
+    elif tools and rule in (None, own.registry.rule) and _has_exactly(own, tools):
+        server = own
+        server.dynamic |= dynamic
+    else:
+        server = _copy_settings(own, dynamic)
+    if rule is not None:
+        server.registry.rule = server.prompts.rule = rule
+    adopted = getattr(_find_adopted(tools), "name", None)
+    server.name = name or loader.first_setting("name") or adopted or server.name
+    limit_s = timeout_s or loader.first_setting("timeout_s")
+    if limit_s is not None:
+        server.dispatcher.timeout_s = limit_s
+    for key in ("max_result_tokens", "large_results"):
+        if (value := loader.first_setting(key)) is not None:
+            setattr(server.dispatcher, key, value)
+    return server
 
 
 def registries_of(server: MCPServer) -> dict[str, ToolRegistry]:
     """Return the registries of a server by the kind of what they hold."""
     return {"tool": server.registry, "resource": server.resources, "prompt": server.prompts}
-
-
-def _find_servers(found: Target) -> list[MCPServer]:
-    """Return the server objects in a target, which is loaded already."""
-    if found.kind in ("folder", "descriptor", "script", "other"):
-        return []
-    thing: object = load_module(found.module or "") if found.path is None else load_file(found.path)
-    for part in found.name.split(".") if found.name else ():
-        thing = getattr(thing, part)
-    items = vars(thing).values() if isinstance(thing, ModuleType) else (thing,)
-    return [item for item in items if isinstance(item, MCPServer)]
 
 
 def _find_adopted(tools: Sequence[Component]) -> Any:
@@ -481,31 +298,6 @@ def find_unused_policy(server: MCPServer) -> list[Finding]:
     """Return findings for parts of the policy that match no tool, resource or prompt of the server."""
     errors = [] if server.enforcer is None else server.enforcer.check(server.dispatcher.published())
     return [finding for error in errors for finding in config_findings(error)]
-
-
-def find_skill_problems(resources: Iterable[Component]) -> list[Finding]:
-    """Return what lint finds in the skills among resources."""
-    found = [tool for tool in resources if tool.extension == SKILLS]
-    if not found:
-        return []
-    from toolcrib.catalog.lint.skills import inspect_skills  # delayed: few servers have skills
-
-    return list(inspect_skills(found))
-
-
-def config_findings(error: ConfigurationError) -> list[Finding]:
-    """Return an error and those reported with it as findings."""
-    return [
-        Finding(
-            each.code,
-            "error",
-            f"{each.key}: {each.message}" if each.key else each.message,
-            file=each.file,
-            line=each.line,
-            hint=each.hint,
-        )
-        for each in (error, *error.others)
-    ]
 
 
 def first_error(findings: Sequence[Finding]) -> CommandError:

@@ -20,7 +20,7 @@ from typing import Any
 
 import click
 
-from toolcrib.catalog.catalog import Catalog
+from toolcrib.catalog.catalog import Catalog, open_catalog
 from toolcrib.catalog.compare import Comparison, compare
 from toolcrib.catalog.compare_schemas import GRADES, Change
 from toolcrib.catalog.entries import describe_entry
@@ -28,8 +28,7 @@ from toolcrib.catalog.lock import Lock
 from toolcrib.cli.catalog import (
     ToolSource,
     find_lock,
-    open_catalog,
-    scan_targets,
+    open_local,
     source_options,
     static_option,
 )
@@ -421,7 +420,7 @@ def read_side(side: Side, other: Side, source: ToolSource, terminal: Terminal) -
     if isinstance(side, Commit):
         return read_commit(side, other if isinstance(other, str) else "", terminal)
     if isinstance(side, Path):
-        return open_catalog([str(side)], terminal, how="lock")
+        return open_catalog([str(side)], "lock")
     if not is_address(side):
         source = replace(source, headers=(), protocol=None)
     return replace(source, targets=(side,)).open(terminal)
@@ -437,13 +436,13 @@ def read_commit(commit: Commit, other: str, terminal: Terminal) -> Catalog:
         target = _find_target(commit, root, other)
         if not target.exists():
             return found  # it did not exist yet
-        scanned = scan_targets([str(target)], terminal)
+        scanned = open_local([str(target)], terminal, "static")
         for finding in scanned.findings:
             if finding.code != "no-tools":  # there may have been none at that commit
                 message = finding.message.replace(f"{root}/", "").replace(str(root), commit.name)
                 file = _name_place(finding.where, root, commit.name).file
                 found.findings.append(replace(finding, message=message, file=file))
-        for tool in (*scanned.tools, *scanned.features, *scanned.unlisted):
+        for tool in scanned.everything:
             path = Path(tool.source.file or root)
             # An import may have led to a file of the working tree, which is not part of the commit.
             if path.is_relative_to(root) or not path.resolve().is_relative_to(repository.root.resolve()):

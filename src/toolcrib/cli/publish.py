@@ -73,7 +73,7 @@ def publish(
     found = [parse_target(target) for target in named_targets(targets)]
     with terminal.log.muted():
         loaded = load_for_serving(targets, terminal)
-    loaded.build_tools(terminal)
+    loaded.catalog(terminal)
     project = Project.read(targets, found[0], version, loaded.errors)
     documents: dict[str, dict[str, Any]] = {}
     if only != "manifest":

@@ -8,10 +8,9 @@ from typing import Any
 
 import click
 
-from toolcrib.catalog.catalog import Catalog
+from toolcrib.catalog.catalog import Catalog, component_json
 from toolcrib.catalog.search import Hit, SearchIndex, split_words, words_by_place
 from toolcrib.cli.catalog import ToolSource, search_remotely, source_options
-from toolcrib.cli.load import build_tools, tool_json
 from toolcrib.cli.options import Command, CommandError, json_option
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.text import NAME_STYLE, count, first_line, one_line, style
@@ -55,7 +54,7 @@ def search(terminal: Terminal, words: Sequence[str], source: ToolSource, limit: 
     if answer is not None:
         found = Catalog(label=source.command or source.targets[0])
         tools = [describe(tool.definition) for tool in answer]
-        hits = [_match(tool, query) for tool in build_tools(tools, found.findings)]
+        hits = [_match(tool, query) for tool in found.build(tools)]
         among = f"the tools of {found.label}"
     else:
         found = source.open(terminal)
@@ -88,7 +87,7 @@ def _correct(words: Sequence[str], index: SearchIndex, tools: Sequence[Component
     unknown = [word for word in words if len(word) >= _MIN_TYPO and not index.knows(word)]
     if not unknown:
         return {}
-    places = [words_by_place(tool) for tool in build_tools(tools, [])]
+    places = [words_by_place(tool) for tool in tools]
     known = sorted({word for place in places for words in place.values() for word in words})
     near = {word: get_close_matches(word, known, 1, _SIMILAR) for word in unknown}
     return {word: found[0] for word, found in near.items() if found}
@@ -125,4 +124,4 @@ def _hit_json(hit: Hit, similar: Mapping[str, str]) -> dict[str, Any]:
     matched = {
         word: {"word": form, "in": places} for word, (form, places) in _find_matches(hit, similar).items()
     }
-    return {**tool_json(hit.tool), "score": hit.score, "matched": matched}
+    return {**component_json(hit.tool), "score": hit.score, "matched": matched}

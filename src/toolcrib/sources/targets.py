@@ -27,6 +27,7 @@ from typing import Literal
 from toolcrib.errors import SourceError, suggest_file
 
 FILE_NAME = "toolcrib.toml"
+LOCK_NAME = "toolcrib.lock"
 SAMPLES = "toolcrib.samples"
 DESCRIPTOR_SUFFIXES = (".json", ".lock", ".yaml", ".yml")
 

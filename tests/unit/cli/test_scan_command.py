@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.unit.cli.conftest import ADD, SHOP, CommandLine
-from toolcrib.cli.catalog import scan_targets
+from toolcrib.cli.catalog import open_local
 from toolcrib.cli.output import Terminal
 
 MISSING = '''
@@ -99,10 +99,10 @@ def test_the_progress_of_a_long_scan_is_shown(cli: CommandLine, monkeypatch: pyt
     statuses: list[str] = []
     terminal = Terminal(io.StringIO(), io.StringIO(), debug=False)
     terminal.status = statuses.append  # type: ignore[method-assign]
-    assert len(scan_targets(["tools"], terminal).tools) == 1
+    assert len(open_local(["tools"], terminal, "static").tools) == 1
     assert [status.partition(" [")[0] for status in statuses] == [
         *4 * ["reading files"],
-        *["analysing modules", "building tools", ""],
+        *["analysing modules", "building tools", *3 * [""]],
     ]
     assert statuses[2].startswith("reading files [=========>----------] 2/4 ")
 

@@ -134,10 +134,10 @@ def test_the_logger_is_restored(cli: CommandLine) -> None:
 
 
 def test_debug_shows_the_librarys_log(cli: CommandLine) -> None:
-    logged = cli.run("list", "--samples", "--debug").stderr
+    logged = cli.run("explain", "--samples", "--debug").stderr
     assert "info: Successfully registered 7 tools" in logged
     assert "debug: tool_registered: hello_world" in logged
-    assert "Successfully" not in cli.run("list", "--samples").stderr
+    assert "Successfully" not in cli.run("explain", "--samples").stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS)

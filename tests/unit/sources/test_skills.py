@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from toolcrib import MCPServer
-from toolcrib.catalog.lint.skills import inspect_skills
+from toolcrib.catalog.lint import inspect_tools
 from toolcrib.catalog.lock import Lock
 from toolcrib.context import Principal
 from toolcrib.errors import BatchError, ClientError, InvalidToolError, RemoteError
@@ -335,7 +335,7 @@ def test_questionable_skills_are_served_with_a_warning(tmp_path: Path) -> None:
 
 
 def lint(folder: Path) -> list[tuple[str, int | None]]:
-    return [(finding.code, finding.line) for finding in inspect_skills(read_skills(folder).resources)]
+    return [(finding.code, finding.line) for finding in inspect_tools(read_skills(folder).resources).findings]
 
 
 def test_injected_text_in_a_skill_is_found(tmp_path: Path) -> None:

@@ -10,8 +10,16 @@ modules `descriptions` and `parameters` are about quality; `injected` looks for 
 """
 
 from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule
-from toolcrib.catalog.lint.run import Choice, Ignored, Inspection, inspect_tools
-from toolcrib.catalog.lint.table import OTHERS, RULES, SUSPICIONS, render_table
+from toolcrib.catalog.lint.run import (
+    OTHERS,
+    RULES,
+    SUSPICIONS,
+    Choice,
+    Ignored,
+    Inspection,
+    inspect_tools,
+    render_table,
+)
 
 __all__ = [
     "OTHERS",

@@ -1,6 +1,7 @@
 """Lint rules for text that somebody may have injected: instructions, links, credentials and hidden text.
 
-The phrases and patterns are in `data/`; see `phrases`. These rules only report: a person decides. Invisible
+Phrases and patterns are in `data/`. Phrases are looked for in folded text, so that look-alike letters,
+accents, markup and s p r e a d words do not hide them. These rules only report: a person decides. Invisible
 characters in names, descriptions and schemas are refused when a tool is built; these rules also cover
 annotations, icons and `_meta`.
 """
@@ -16,12 +17,21 @@ import re
 import tomllib
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
+from pathlib import Path
 from urllib.parse import unquote
 
-from toolcrib.catalog.lint.phrases import DATA, fold, join_lines, load_phrases
-from toolcrib.catalog.lint.rule import LintedTool, Problem, Text, quote, text_problem
+from toolcrib.catalog.lint.rule import LintedTool, Problem, Text, fold, quote, text_problem
 from toolcrib.names import find_hidden
+
+DATA = Path(__file__).parent / "data"
+
+
+def join_lines(text: str) -> str:
+    """Return a pattern without its line breaks and indentation."""
+    return "".join([line.strip() for line in text.splitlines()])
+
 
 _SOURCES = tomllib.loads((DATA / "patterns.toml").read_text("utf-8"))
 _PATTERNS = {
@@ -50,6 +60,49 @@ def _text_check(
                 yield text_problem(tool, text, f"{message}: {shown}", excerpt)
 
     return check
+
+
+# --- matching -----------------------------------------------------------------------------------------
+
+# A sentence about a setting gives no orders, nor does one with examples of what is looked for.
+_SETTING = re.compile(
+    r"\b(?:whether|(?:if|when) (?:true|false|set|enabled|given|yes|provided|specified|omitted)"
+    r"|(?:true|false|set) to|defaults? to|optional|flag|option|e\.g\.|for example|such as|detects?"
+    r"|checks? for)[^.!?;]*$"
+)
+
+
+class Phrase:
+    """A pattern of the data file."""
+
+    def __init__(self, source: str, vocabulary: Mapping[str, str]) -> None:
+        self._source, self._vocabulary = source, vocabulary
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        source = self._source
+        while (filled := _PLACEHOLDER.sub(lambda name: self._vocabulary[name[1]], source)) != source:
+            source = filled
+        return re.compile(join_lines(source))
+
+    def find(self, readings: Sequence[str]) -> str | None:
+        """Return the matching part of the first reading that matches."""
+        for reading in readings:
+            for found in self._pattern.finditer(reading):
+                if not _SETTING.search(reading, max(0, found.start() - 200), found.start()):
+                    return found[0].strip()
+        return None
+
+
+_PLACEHOLDER = re.compile("<([A-Z_]+)>")
+
+
+@cache
+def load_phrases() -> dict[str, list[Phrase]]:
+    """Return the phrases by kind of instruction. The file is read once."""
+    entries = tomllib.loads((DATA / "phrases.toml").read_text("utf-8"))
+    vocabulary = entries.pop("vocabulary")
+    return {kind: [Phrase(source, vocabulary) for source in items] for kind, items in entries.items()}
 
 
 # --- instructions -------------------------------------------------------------------------------------

@@ -11,15 +11,17 @@ own, and `check_all` gets those of one kind at a time:
     rule = Rule("todo", "advice", "A description contains a TODO", "Models read it.", "finish it", find_todo)
 """
 
+# ruff: noqa: RUF001 - the table of look-alike letters is meant
+
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
-from toolcrib.catalog.lint.phrases import fold
 from toolcrib.catalog.tokens import cost_of
 from toolcrib.component import Component
 from toolcrib.definition import ToolDefinition
@@ -144,6 +146,55 @@ def _read_data(
     elif isinstance(data, list | tuple) and depth < _MAX_DEPTH:
         for item in data:
             yield from _read_data(item, where, kind, parameter, depth + 1)
+
+
+# --- folding: readings of a text without disguises -------------------------------------------------------
+
+# Letters of other scripts that are drawn like Latin ones; NFKC takes care of full-width ones and the like.
+_LOOKALIKES = str.maketrans(
+    "авезікмнорстухѕјԛԝүһԁԍгпиѵӏαβεικνορτυχγωσηɑɡɩıʟʀᴀᴄᴅᴇɪᴋᴍɴᴏᴘᴛᴜᴠᴡᴢꜱʙʜᴊꜰɢʏօոսհյզց",
+    "abe3ikmhopctyxsjqwyhdgrnuvlabeikvoptuxywonagiilracdeikmnoptuvwzsbhjfgyonuhjqg",
+)
+_MARKUP = ("*", "`", "\\", '"', "“", "”", "«", "»", "„", "~~")
+_LOOSE_UNDERSCORES = re.compile(r"(?<!\w)_+|_+(?!\w)")
+# i g n o r e, i.g.n.o.r.e, i-g-n-o-r-e: one separator throughout, so that words stay apart
+_SPREAD = re.compile(r"(?<![^\W_])[^\W\d_](?P<gap>[ .\-·•|/_+])(?:[^\W\d_](?P=gap)){2,}[^\W\d_](?![^\W_])")
+# A digit or sign among letters. The pattern begins with the rarest part, so that most searches end at once.
+_DIGIT_IN_WORD = re.compile(
+    r"[013457@$!](?:(?<=[a-z].)(?=[a-z@$!013457])|(?<=[a-z@$!].)(?=[a-z])|(?<!\w.)(?=[a-z]{2}))"
+)
+_DIGITS = str.maketrans("013457@$!", "oieastasi")
+
+
+@lru_cache(maxsize=4096)
+def fold(text: str) -> tuple[str, ...]:
+    """Return the readings of a text in lower case: as written, and with each disguise removed."""
+    plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    plain = plain.replace("’", "'").replace("‘", "'").casefold()
+    readings = [_strip_markup(plain)]
+    if not plain.isascii():
+        plain = _strip_accents(plain).translate(_LOOKALIKES)
+        readings.append(_strip_markup(plain))
+    if _SPREAD.search(plain):
+        joined = _SPREAD.sub(lambda found: found[0].replace(found["gap"], ""), plain)
+        readings += [_strip_markup(joined), "".join(filter(str.isalpha, plain))]
+    if _DIGIT_IN_WORD.search(plain):
+        readings.append(_strip_markup(plain.translate(_DIGITS)))
+    return tuple(dict.fromkeys(readings))
+
+
+def _strip_markup(text: str) -> str:
+    for mark in _MARKUP:
+        if mark in text:
+            text = text.replace(mark, " ")
+    return " ".join((_LOOSE_UNDERSCORES.sub(" ", text) if "_" in text else text).split())
+
+
+def _strip_accents(text: str) -> str:
+    decomposed = unicodedata.normalize("NFD", text)
+    return unicodedata.normalize(
+        "NFC", "".join(letter for letter in decomposed if not unicodedata.combining(letter))
+    )
 
 
 # --- the tool a rule looks at ---------------------------------------------------------------------------

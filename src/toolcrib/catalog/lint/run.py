@@ -1,4 +1,8 @@
-"""Run lint rules over tools, ignore findings, and write them as SARIF.
+"""The lint rules: their table, running them over tools, ignoring findings, and writing them as SARIF.
+
+The rules are listed in `data/rules.toml`. To add one, write its function in the module of its subject and add
+an entry there. A package adds rules with an entry point in the group `toolcrib.lint` that names a `Rule` or a
+sequence of them.
 
 Findings are ignored by `code` or `code:TOOL` in settings and on the command line, or by comments:
 
@@ -16,20 +20,118 @@ import os
 import re
 import stat
 import tokenize
+import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 from urllib.parse import quote
 
+from toolcrib.catalog.lint import descriptions, injected, parameters
+from toolcrib.catalog.lint.contents import inspect_code, inspect_skills
 from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule
-from toolcrib.catalog.lint.table import RULES, describe_other, is_known, load_rules
 from toolcrib.component import Component
-from toolcrib.errors import DefinitionError, Finding, suggest
+from toolcrib.errors import ConfigurationError, DefinitionError, Finding, suggest
+from toolcrib.options import SKILLS
+from toolcrib.registry.plugins import load_plugins
+from toolcrib.registry.resources import find_overlaps
+from toolcrib.registry.selection import KINDS
 from toolcrib.validation import codec
+
+# --- the table ----------------------------------------------------------------------------------------
+
+ENTRY_POINTS = "toolcrib.lint"
+_MODULES = {"descriptions": descriptions, "parameters": parameters, "injected": injected}
+
+
+def _read_rule(entry: dict[str, Any]) -> Rule:
+    for key in ("check", "check_all"):
+        if key in entry:
+            module, _, function = entry[key].partition(".")
+            entry[key] = getattr(_MODULES[module], function)
+    return Rule(**entry)
+
+
+_DATA = tomllib.loads(Path(__file__).with_name("data").joinpath("rules.toml").read_text("utf-8"))
+GROUPS: Mapping[str, tuple[Rule, ...]] = MappingProxyType(
+    {str(group): tuple(map(_read_rule, entries)) for group, entries in _DATA["rules"].items()}
+)
+RULES: Mapping[str, Rule] = MappingProxyType({rule.code: rule for rules in GROUPS.values() for rule in rules})
+"""The built-in rules by code."""
+
+SUSPICION_RULES = tuple(
+    rule for group in ("Injected instructions", "Secrets", "URLs", "Hidden text") for rule in GROUPS[group]
+)
+"""The rules for text that somebody may have injected."""
+SUSPICIONS = frozenset(rule.code for rule in SUSPICION_RULES) - {"self-promotion"}
+"""The codes that point at an attack. Honest servers promote themselves too."""
+
+OTHERS: Mapping[str, str] = MappingProxyType(_DATA["other_codes"])
+"""Codes of findings from reading and building tools, which have no rule; `*` stands for several."""
+
+
+@cache
+def load_groups() -> Mapping[str, tuple[Rule, ...]]:
+    """Return the groups of rules, with those of plugins in the group "Plugins"."""
+    added = tuple(rule for name, plugin in load_plugins(ENTRY_POINTS) for rule in _check_plugin(name, plugin))
+    return MappingProxyType({**GROUPS, "Plugins": added} if added else GROUPS)
+
+
+@cache
+def load_rules() -> Mapping[str, Rule]:
+    """Return all rules by code, with those of plugins."""
+    return MappingProxyType({rule.code: rule for rules in load_groups().values() for rule in rules})
+
+
+def _check_plugin(name: str, plugin: object) -> tuple[Rule, ...]:
+    rules = (
+        (plugin,) if isinstance(plugin, Rule) else tuple(plugin) if isinstance(plugin, list | tuple) else ()
+    )
+    if not rules or not all(isinstance(rule, Rule) for rule in rules):
+        raise ConfigurationError(f"The plugin '{name}' ({ENTRY_POINTS}) is not a Rule or a sequence of them")
+    for rule in rules:
+        if rule.code in RULES:
+            raise ConfigurationError(f"The plugin '{name}' ({ENTRY_POINTS}) redefines the rule '{rule.code}'")
+    return rules
+
+
+def is_known(code: str) -> bool:
+    return code in load_rules() or describe_other(code) is not None
+
+
+def describe_other(code: str) -> str | None:
+    """Return what a code of reading and building means; None if there is no such code."""
+    return next((text for pattern, text in OTHERS.items() if fnmatchcase(code, pattern)), None)
+
+
+def name_kinds(rule: Rule) -> str:
+    """Return what a rule looks at: `tools`, `tools, prompts`, `everything`."""
+    return "everything" if len(rule.kinds) == len(KINDS) else ", ".join(f"{kind}s" for kind in rule.kinds)
+
+
+def render_table() -> str:
+    """Return the built-in rules as Markdown, for docs/linting.md."""
+    lines = []
+    for group, rules in GROUPS.items():
+        lines += [
+            f"### {group}",
+            "",
+            "| code | level | looks at | meaning | why it matters | fix |",
+            "|---|---|---|---|---|---|",
+        ]
+        for rule in rules:
+            fix = rule.fix.replace("|", "\\|")
+            kinds = name_kinds(rule) if rule.check or rule.check_all else "comments"
+            lines.append(f"| `{rule.code}` | {rule.level} | {kinds} | {rule.summary} | {rule.why} | {fix} |")
+        lines.append("")
+    lines += ["### From reading and building", "", "| code | meaning |", "|---|---|"]
+    lines += [f"| `{code}` | {text} |" for code, text in OTHERS.items()]
+    return "\n".join(lines) + "\n"
+
 
 # --- source files -------------------------------------------------------------------------------------
 
@@ -277,7 +379,7 @@ def inspect_tools(
     use_comments: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Inspection:
-    """Run every rule, including those of plugins.
+    """Run every rule, including those of plugins, and inspect the code of tools and the files of skills.
 
     Args:
         tools: The tools, resources and prompts to look at
@@ -288,7 +390,12 @@ def inspect_tools(
             author may have written the comment next to an injected text.
         progress: Called now and then with the number of tools that were inspected, and of all
     """
-    linted, refused = _build(tools)
+    every = list(tools)
+    linted, refused = _build([tool for tool in every if tool.extension != SKILLS])
+    refused += find_overlaps([tool for tool in every if tool.kind == "resource"])
+    refused += inspect_skills(
+        [tool for tool in every if tool.extension == SKILLS], SUSPICION_RULES, SUSPICIONS
+    )
     sources = [tool.definition.source for tool in linted]
     lines = {(source.file, tool.reference): source.line for source, tool in zip(sources, linted, strict=True)}
     comments = IgnoreComments()
@@ -330,6 +437,7 @@ def _run_rules(tools: Sequence[LintedTool], progress: Callable[[int, int], None]
             if rule.check is not None and tool.tool.kind in rule.kinds:
                 for problem in rule.check(tool):
                     yield _locate(rule, tool, problem)
+        yield from inspect_code(tool.tool)
         tool.release_texts()
     for rule in rules:
         if rule.check_all is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.support.system.plugins import install_plugin, run_with_plugin
 from toolcrib.catalog.lint import OTHERS, RULES, SUSPICIONS, render_table
-from toolcrib.catalog.lint.table import GROUPS, is_known
+from toolcrib.catalog.lint.run import GROUPS, is_known
 from toolcrib.errors import DefinitionError
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -82,7 +82,7 @@ rule = Rule("todo", "advice", "A description contains a TODO", "Models read it."
 RUN_PLUGIN = """
 from toolcrib import Tool
 from toolcrib.catalog.lint import inspect_tools
-from toolcrib.catalog.lint.table import is_known, load_groups
+from toolcrib.catalog.lint.run import is_known, load_groups
 
 def find_order(number: int) -> str:
     "TODO: describe it"

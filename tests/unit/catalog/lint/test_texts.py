@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.catalog.lint.phrases import fold
-from toolcrib.catalog.lint.rule import list_texts
+from toolcrib.catalog.lint.rule import fold, list_texts
 from toolcrib.definition import ToolDefinition
 
 EVERYWHERE = ToolDefinition(
