@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 
 from toolcrib.catalog.export import Export
-from toolcrib.catalog.export.decode import WRAPPER
+from toolcrib.catalog.export.dialect import WRAPPER
 
 _PLACES: dict[str, tuple[str, ...]] = {
     "openai": ("function", "parameters"),

@@ -75,7 +75,9 @@ def test_a_problem_is_a_finding_and_hides_no_other_target(shop: str) -> None:
     Path("broken.py").write_text("def (")
     catalog = open_catalog(["broken.py", shop])
     assert names(catalog)[0] == ["find_order", "prompt:complain"]
-    assert [(finding.level, finding.file) for finding in catalog.errors] == [("error", str(Path("broken.py").resolve()))]
+    assert [(finding.level, finding.file) for finding in catalog.errors] == [
+        ("error", str(Path("broken.py").resolve()))
+    ]
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from toolcrib.catalog.export.decode import ArgumentDecoder
-from toolcrib.catalog.export.dialect import Dialect, NotStrictError, rewrite_schema
+from toolcrib.catalog.export.dialect import ArgumentDecoder, Dialect, NotStrictError, rewrite_schema
 from toolcrib.catalog.schemas import Node
 from toolcrib.component import Component
 from toolcrib.content import Block, Result

@@ -14,11 +14,9 @@ from types import MappingProxyType
 from typing import Any
 
 from toolcrib.catalog.export.base import ExportedTool, Exporter, RawCall, ToolCall, find_calls, read_arguments
-from toolcrib.catalog.export.decode import ArgumentDecoder, map_names
-from toolcrib.catalog.export.dialect import SkippedError
+from toolcrib.catalog.export.dialect import ArgumentDecoder, SkippedError, map_names
 from toolcrib.catalog.export.documents import MCP, Markdown, Prompt
-from toolcrib.catalog.export.openai import OpenAI, OpenAIResponses
-from toolcrib.catalog.export.providers import Anthropic, Bedrock, Gemini
+from toolcrib.catalog.export.providers import Anthropic, Bedrock, Gemini, OpenAI, OpenAIResponses
 from toolcrib.catalog.tokens import estimate
 from toolcrib.component import Component
 from toolcrib.content import Result

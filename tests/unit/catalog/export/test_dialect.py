@@ -13,8 +13,14 @@ from toolcrib.catalog.export.dialect import (
     SkippedError,
     rewrite_schema,
 )
-from toolcrib.catalog.export.openai import OPENAI, OPENAI_STRICT, check_strict_limits
-from toolcrib.catalog.export.providers import ANTHROPIC, BEDROCK, GEMINI
+from toolcrib.catalog.export.providers import (
+    ANTHROPIC,
+    BEDROCK,
+    GEMINI,
+    OPENAI,
+    OPENAI_STRICT,
+    check_strict_limits,
+)
 
 TEXT, WHOLE, NULL = {"type": "string"}, {"type": "integer"}, {"type": "null"}
 SIX = ["string", "number", "boolean", "object", "array", "null"]
