@@ -4,8 +4,8 @@
     calls = exported.read_call(message)             # the calls in a provider's message
     exported.result_for(call, result)               # a result in the form the provider expects
 
-`base` has the contract of formats, `export` the table. `dialect` rewrites JSON Schemas, and undoes that for the
-arguments of a call. No provider's package is imported.
+`base` has the contract of formats, `export` the table. `dialect` rewrites JSON Schemas, and undoes that for
+the arguments of a call. No provider's package is imported.
 """
 
 from toolcrib.catalog.export.base import (

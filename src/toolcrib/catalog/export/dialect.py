@@ -4,8 +4,8 @@ References are expanded, lists of types become `anyOf`, arrays get `items`, and 
 is wrapped. A rule that a provider does not support goes into the description, where the model still reads it,
 and is noted as lost; the tool itself enforces it all the same.
 
-An export may have to wrap the arguments, to rename properties, or to ask for null where something is optional:
-`ArgumentDecoder` undoes that. Whether the arguments are valid is checked by the tool.
+An export may have to wrap the arguments, to rename properties, or to ask for null where something is
+optional: `ArgumentDecoder` undoes that. Whether the arguments are valid is checked by the tool.
 """
 
 from __future__ import annotations
