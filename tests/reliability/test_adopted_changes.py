@@ -12,7 +12,6 @@ from click.testing import CliRunner
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError as FastError
 from fastmcp.server.middleware import Middleware
-from mcp.server.mcpserver import MCPServer as OfficialServer
 
 from tests.support.system.source_folders import forgotten_imports
 from toolcrib import MCPServer
@@ -33,11 +32,6 @@ def read() -> str:
 
 def delete() -> str:
     return "deleted"
-
-
-def take_away(server: Any) -> None:
-    if "delete" in [tool.name for tool in server._tool_manager.list_tools()]:  # lifespans may run again
-        server.remove_tool("delete")
 
 
 async def serve(theirs: Any) -> MCPServer:
@@ -61,22 +55,6 @@ async def test_a_lifespan_that_hides_tools_and_adds_middleware_is_respected() ->
         assert (await server.call("delete", {})).is_error
         with pytest.raises(ToolNotFoundError):
             await server.call("read", {})
-
-
-async def test_a_lifespan_that_removes_a_tool_through_another_function_is_respected() -> None:
-    @asynccontextmanager
-    async def lifespan(server: Any) -> AsyncIterator[dict[str, Any]]:
-        take_away(server)
-        yield {}
-
-    theirs: Any = OfficialServer("theirs", lifespan=lifespan)
-    theirs.tool()(read)
-    theirs.tool()(delete)
-    server = await serve(theirs)
-    async with server.connect():
-        assert not (await server.call("read", {})).is_error
-        with pytest.raises(ToolNotFoundError):
-            await server.call("delete", {})
 
 
 async def test_a_tool_that_another_tool_disables_cannot_be_called_any_more() -> None:
@@ -168,21 +146,6 @@ def test_a_command_runs_a_lifespan_once_also_if_it_changes_the_list(tmp_path: Pa
     for result in (listed, called):
         words = [word for word in result.output.split() if word in ("begin", "end")]
         assert words == ["begin", "end"]
-
-
-async def test_a_lifespan_that_cannot_run_again_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    @asynccontextmanager
-    async def lifespan(server: Any) -> AsyncIterator[None]:
-        server.remove_tool("delete")
-        yield
-
-    theirs: Any = OfficialServer("theirs", lifespan=lifespan)
-    theirs.tool()(read)
-    theirs.tool()(delete)
-    server = await serve(theirs)
-    async with server.connect():
-        pass
-    assert "The lifespan of server 'theirs' failed when it was entered again" in caplog.text
 
 
 PROGRAM = """

@@ -293,26 +293,6 @@ async def test_a_condition_on_arguments_that_their_library_converts_denies_in_do
 # --- lifespans ---------------------------------------------------------------------------------------
 
 
-async def test_a_server_with_resources_alone_is_started_and_stopped() -> None:
-    events: list[str] = []
-
-    @asynccontextmanager
-    async def lifespan(_: Any) -> AsyncIterator[dict[str, str]]:
-        events.append("start")
-        yield {}
-        events.append("stop")
-
-    theirs = OfficialServer("x", lifespan=lifespan)
-    theirs.resource(OPEN, name="open")(lambda: "contents")
-    ours = MCPServer("ours")
-    ours.add(theirs)
-    events.clear()
-    async with ours:
-        assert events == ["start"]
-        assert await ours.read(OPEN)
-    assert events == ["start", "stop"]
-
-
 @pytest.mark.parametrize("kind", [OfficialServer, FastMCP])
 async def test_resources_that_a_lifespan_adds_are_listed(kind: Any) -> None:
     @asynccontextmanager
@@ -326,27 +306,3 @@ async def test_resources_that_a_lifespan_adds_are_listed(kind: Any) -> None:
     async with served(theirs) as ours:
         assert {item.name for item in ours.resources.get_all()} == {OPEN, DENIED}
         assert (await ours.read(OPEN))[0]["text"] == "contents"
-
-
-async def test_a_list_that_needs_the_lifespan_gets_it() -> None:
-    state: dict[str, str] = {}
-
-    @asynccontextmanager
-    async def lifespan(_: Any) -> AsyncIterator[dict[str, str]]:
-        state["uri"] = OPEN
-        yield {}
-        state.clear()
-
-    class Late(OfficialServer):
-        async def list_resources(self) -> Any:
-            return [types.Resource(uri=state["uri"], name="late")]
-
-        async def read_resource(self, uri: Any, context: Any = None) -> Any:
-            raise MCPError(code=-32050, message=state["uri"])
-
-    theirs = Late("x", lifespan=lifespan)
-    theirs.tool(name="f")(lambda: 1)
-    async with served(theirs) as ours:
-        assert [item.name for item in ours.resources.get_all()] == [OPEN]
-        with pytest.raises(CallError, match=OPEN):
-            await ours.read(OPEN)

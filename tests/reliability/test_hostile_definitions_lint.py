@@ -2,7 +2,7 @@
 honest ones hardly ever.
 
 Honest definitions of real servers are looked at in tests/market. The phrases are the usual orders and no
-shield: how much of further wordings they find is measured.
+shield.
 """
 
 from __future__ import annotations
@@ -13,11 +13,7 @@ import pytest
 
 from tests.reliability.test_hostile_definitions import BENIGN
 from tests.support.hostile.benign_definitions import benign_definitions
-from tests.support.hostile.descriptions import DESCRIPTIONS
 from tests.support.hostile.words import PLACES, hard_cases, place, soft_cases
-from tests.support.hostile.words_second import SECOND
-from tests.support.hostile.words_third import THIRD
-from tests.support.hostile.words_unseen import UNSEEN
 from toolcrib import DefinitionError, MCPServer
 from toolcrib.catalog.lint import inspect_tools
 from toolcrib.catalog.lint.run import SUSPICION_RULES, SUSPICIONS
@@ -78,33 +74,6 @@ def test_an_order_is_found_wherever_a_model_reads(where: str) -> None:
     assert finding.parameter == {"nested parameter": "how"}.get(
         where, "path" if where in ("parameter", "default", "enum", "examples") else None
     )
-
-
-def test_half_of_further_wordings_is_found() -> None:
-    said = [text for voice in (SECOND, THIRD) for texts in voice.values() for text in texts]
-    heard = [text for text in said if codes_of(place(text, "description"))]
-    assert len(heard) / len(said) >= 0.5
-
-
-def test_a_third_of_orders_among_harmless_sentences_is_refused_or_reported() -> None:
-    found = [description for description in DESCRIPTIONS if is_refused_or_reported(description)]
-    assert len(found) / len(DESCRIPTIONS) >= 0.35
-
-
-def is_refused_or_reported(description: str) -> bool:
-    try:
-        register(definition := ToolDefinition("do_it", description))
-    except DefinitionError:
-        return True
-    codes = {rule.code for rule in SUSPICION_RULES}
-    return any(finding.code in codes for finding in inspect_tools([describe(definition)]).findings)
-
-
-def test_what_the_rules_do_on_words_they_were_not_made_for_is_known() -> None:
-    """They catch about a fifth. This is no shield: what nobody has reviewed is not made safe by it."""
-    said = [text for texts in UNSEEN.values() for text in texts]
-    heard = [text for text in said if codes_of(place(text, "description"))]
-    assert len(heard) / len(said) >= 0.2
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -111,22 +110,6 @@ def test_no_source_overrides_another(first: Any, second: Any, tmp_path: Path) ->
         assert finding.file in (__file__, str(tmp_path / f"{number}b" / "clash_tool.py"))
         assert str(existing.source) in (finding.hint or "")
         assert server.registry.get_all() == [existing]
-
-
-def test_within_one_batch_the_first_wins_and_the_second_is_told(tmp_path: Path) -> None:
-    server = MCPServer()
-    report = server.add(*(from_function(name, tmp_path) for pair in PAIRS for name in pair))
-    assert names(server.registry) == ["send_mail"]
-    assert len(report.errors) == 5
-
-
-def test_the_places_are_lines_that_can_be_opened(tmp_path: Path) -> None:
-    server = MCPServer()
-    server.add(from_file("send_mail", tmp_path))
-    with pytest.raises(ToolAlreadyExistsError) as refusal:
-        server.add(from_function("send_mail", tmp_path))
-    assert str(refusal.value.existing) == f"{tmp_path / 'clash_tool.py'}:2"
-    assert refusal.value.source.line == inspect.getsourcelines(work)[1]
 
 
 def test_an_alias_can_be_no_disguise(tmp_path: Path) -> None:

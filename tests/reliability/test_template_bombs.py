@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolcrib.errors import InvalidToolError
-from toolcrib.registry.uri_template import URITemplate, screen
+from toolcrib.registry.uri_template import URITemplate
 
 PATH = URITemplate("docs://{+path}")
 NAME = URITemplate("docs://{name}")
@@ -74,41 +74,6 @@ def test_an_invalid_escape_or_text_that_is_not_utf8_does_not_match(raw: str) -> 
     assert PIECES.match(f"docs://fine/{raw}") is None
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        *("..", "%2e%2e", "%2E%2e", ".%2e", "%2e.", "../etc", "..%2fetc", "..%5cetc", "..\\etc", "a/../b"),
-        *("a%2f..%2fb", "a/%2e%2e/b", "a%5c%2e%2e%5cb", "%2e%2e%00", "..%20/x", "%2e%2e/"),
-        *("/etc/passwd", "%2fetc%2fpasswd", "//host", "%5c%5chost%5cshare", "\\\\host", "%5cx"),
-        *("C:\\x", "C%3a%5cx", "c:/x", "%43:", "a%00b", "%00", "a\0b"),
-    ],
-)
-def test_a_dangerous_path_in_any_spelling_is_refused_by_the_screen(raw: str) -> None:
-    for template in (PATH, NAME, PIECES):
-        values = template.match(f"docs://{raw}")
-        assert values is None or screen(values) is not None
-    assert PATH.match(f"docs://{raw}") is not None
-
-
-@pytest.mark.parametrize(
-    ("raw", "value"),
-    [
-        ("%252e%252e%252fetc", "%2e%2e%2fetc"),
-        ("%252500", "%2500"),
-        ("%25c0%25ae", "%c0%ae"),
-        ("．．／etc", "．．／etc"),
-        ("%EF%BC%8E%EF%BC%8E%EF%BC%8Fetc", "．．／etc"),
-        ("․․∕etc", "․․∕etc"),
-        ("‥⁄etc", "‥⁄etc"),
-        ("..%E2%80%8B", "..\u200b"),
-    ],
-)
-def test_what_only_looks_dangerous_is_an_ordinary_name_and_stays_as_it_is(raw: str, value: str) -> None:
-    assert PATH.match(f"docs://{raw}") == {"path": value}
-    assert NAME.match(f"docs://{raw}") == {"name": value}
-    assert screen({"path": value}) is None
-
-
 def test_an_encoded_delimiter_never_moves_the_border_of_a_value() -> None:
     template = URITemplate("x://{a}/{b}{?c}")
     assert template.match("x://1%2F2/3%3Fc=4") == {"a": "1/2", "b": "3?c=4"}
@@ -119,9 +84,3 @@ def test_an_encoded_delimiter_never_moves_the_border_of_a_value() -> None:
 def test_a_name_in_a_query_cannot_be_hidden_by_an_encoded_one() -> None:
     template = URITemplate("x://s{?token}")
     assert template.match("x://s?%74oken=evil&token=real") == {"token": "real"}
-
-
-def test_a_list_that_makes_an_absolute_path_is_refused() -> None:
-    values = URITemplate("docs://root{/pieces*}").match("docs://root//etc/passwd")
-    assert values == {"pieces": ["", "etc", "passwd"]}
-    assert screen(values) == "'pieces' is an absolute path"

@@ -17,10 +17,9 @@ from tests.support.clients.task_client import make_params
 from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
 from tests.support.servers.key_server import headers_of
 from tests.support.servers.token_issuer import RESOURCE, KeyServer, Mint, key_server
-from tests.wire.resource_site import make_server
 from toolcrib import Context, MCPServer
 from toolcrib.policy import Auth, OAuth, Policy, Tasks
-from toolcrib.protocol import sessions, tasks
+from toolcrib.protocol import tasks
 
 __all__ = ["key_server"]
 
@@ -98,14 +97,6 @@ def guarded(request: pytest.FixtureRequest, tmp_path: Path, key_server: KeyServe
     oauth = OAuth(issuer=key_server.origin, jwks_uri=key_server.jwks_uri, resource=RESOURCE)
     with serving(request.param, make_bank(tmp_path, Policy(auth=Auth(oauth=[oauth])))) as served:
         yield served
-        assert not served.complaints
-
-
-@pytest.fixture(params=HTTP_STACKS)
-def shop(request: pytest.FixtureRequest) -> Iterator[Served]:
-    with serving(request.param, make_server()) as served:
-        yield served
-        Answer.leave_all()
         assert not served.complaints
 
 
@@ -214,41 +205,3 @@ def test_a_process_follows_a_limited_number_of_tasks(bank: Served, monkeypatch: 
         refused = client.ask("subscriptions/listen", notifications={"taskIds": ids})
         assert (refused.status, refused.code) == (429, -32603)
         client.listen(ids[:2], held)
-
-
-# --- subscriptions of legacy sessions -------------------------------------------------------------------
-
-
-def subscribe(client: Older, length: int, number: int = 0) -> Any:
-    uri = f"shop://orders/{number}".ljust(length, "x")
-    return client.ask("resources/subscribe", uri=uri).json.get("error", {}).get("message")
-
-
-def open_session(shop: Served) -> Older:
-    client = Older(shop.port)
-    client.initialize()
-    return client
-
-
-def test_the_uris_of_a_legacy_session_have_bounds(shop: Served) -> None:
-    client = open_session(shop)
-    assert subscribe(client, 2_000) is None
-    assert "URIs of 4,096 bytes each" in subscribe(client, 60_000)
-    answers = [subscribe(client, 4_000, number) for number in range(10)]
-    assert answers[:7] == [None] * 7
-    assert "32,768 bytes in all" in answers[7]
-
-
-def test_all_sessions_without_credentials_share_a_bound(
-    shop: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sessions, "MAX_UNKNOWN_BYTES", 10_000)
-    one, two, three = (open_session(shop) for _ in range(3))
-    assert [subscribe(each, 4_000) for each in (one, two)] == [None, None]
-    assert subscribe(one, 4_000) is None  # again: nothing more is kept
-    assert subscribe(three, 4_000) == "Too many subscriptions: try again later"
-    assert one.ask("resources/unsubscribe", uri="shop://orders/0".ljust(4_000, "x")).status == 200
-    assert subscribe(three, 4_000) is None
-    assert subscribe(one, 4_000) == "Too many subscriptions: try again later"
-    assert two.end() == 200
-    assert subscribe(one, 4_000) is None

@@ -7,7 +7,6 @@ import pytest
 from tests.support.clients.raw_http_client import request
 from tests.support.servers.http_servers import Served
 from tests.wire.cases import encode, message
-from tests.wire.sending import count_runs
 
 PING = encode(message("ping"))
 
@@ -77,24 +76,6 @@ def test_anything_else_is_refused(site: Served, value: str) -> None:
         if response.status == 400:  # the parser of HTTP did not let it pass
             return
         assert response.code == -32600
-
-
-def test_none_and_two_are_refused_too(site: Served) -> None:
-    head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nContent-Length: {len(PING)}\r\n"
-    with site.connect() as peer:
-        peer.send(f"{head}\r\n".encode() + PING)
-        assert peer.read().status == 415
-        for second in ("application/json", "text/plain"):
-            twice = [("Content-Type", "application/json"), ("Content-Type", second)]
-            assert peer.post(PING, twice).status == 415
-
-
-def test_a_refused_type_runs_no_tool(site: Served) -> None:
-    call = encode(message("tools/call", {"name": "touch", "arguments": {}}))
-    with site.connect() as peer:
-        for value in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
-            assert peer.post(call, {"Content-Type": value}).status == 415  # what a page may send unasked
-        assert count_runs(peer) == 0
 
 
 @pytest.mark.parametrize(

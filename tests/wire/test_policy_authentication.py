@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
-from tests.support.servers.key_server import Keyed, Ring, ask_modern, call_modern, fetch, fill, make_shop
+from tests.support.servers.key_server import Keyed, Ring, ask_modern, call_modern, fill, make_shop
 from toolcrib import MCPServer
 from toolcrib.config import load_config
 from toolcrib.errors import ConfigurationError
-from toolcrib.policy import Audit, Auth, Limit, OAuth, Policy, Rule, Telemetry
+from toolcrib.policy import Audit, Limit, Policy, Rule
 from toolcrib.policy.audit import open_log
 from toolcrib.transports.serving import HTTPOptions
 
@@ -33,18 +33,6 @@ def shop_of(http_stack: str, ring: Ring, **demands: Any) -> Iterator[Served]:
     with serving(http_stack, make_shop(ring, **demands)) as served:
         yield served
         assert not served.complaints
-
-
-@pytest.mark.parametrize("http_stack", HTTP_STACKS)
-def test_who_comes_too_often_hears_when_to_come_again(http_stack: str, ring: Ring) -> None:
-    with shop_of(http_stack, ring, auth={"requests": "3/h"}) as shop:
-        for _ in range(3):
-            assert call_modern(shop, ring["ana"], "whoami").status == 200
-        refused = call_modern(shop, ring["ana"], "whoami")
-        assert refused.status == 429
-        assert 1 <= int(refused.headers["retry-after"]) <= 1200
-        assert fetch(shop, "/mcp", ring["ana"]).status == 429
-        assert call_modern(shop, ring["ben"], "whoami").status == 200
 
 
 @pytest.mark.parametrize("http_stack", HTTP_STACKS)
@@ -69,83 +57,6 @@ def test_who_calls_too_often_gets_a_result_that_says_when(
     outcomes = [item["outcome"] for item in open_log(tmp_path / "a.db").records(tool="whoami")]
     assert outcomes.count("ok") == 3
     assert outcomes.count("throttled") >= 2
-
-
-@pytest.mark.parametrize("http_stack", HTTP_STACKS)
-def test_whoever_floods_with_wrong_keys_is_stopped_and_others_are_not(http_stack: str, ring: Ring) -> None:
-    with shop_of(http_stack, ring, auth={"max_failures": "5/h"}) as shop:
-        statuses = [call_modern(shop, f"wrong-{number}", "whoami").status for number in range(8)]
-        assert statuses == [401] * 5 + [429] * 3
-        assert int(call_modern(shop, "wrong", "whoami").headers["retry-after"]) >= 1
-        assert call_modern(shop, ring["ana"], "whoami").status == 200
-
-
-@pytest.mark.parametrize("http_stack", HTTP_STACKS)
-def test_where_keys_are_optional_who_has_none_is_anonymous(http_stack: str, ring: Ring) -> None:
-    rules = [Rule(allow=["whoami"]), Rule(allow=["*"], who=["key:*"])]
-    with shop_of(http_stack, ring, auth={"optional": True}, rules=rules) as shop:
-        assert call_modern(shop, None, "whoami").result["content"][0]["text"] == "anonymous"
-        names = [tool["name"] for tool in ask_modern(shop, None, "tools/list").result["tools"]]
-        assert names == ["whoami"]
-        assert len(ask_modern(shop, ring["ana"], "tools/list").result["tools"]) == 5
-        assert call_modern(shop, "wrong", "whoami").status == 401
-        assert call_modern(shop, None, "steps").json["error"]["message"] == "Unknown tool: steps"
-        guest = Keyed(shop.port, None)
-        guest.initialize()
-        thief = Keyed(shop.port, ring["ana"])
-        thief.session = guest.session
-        assert thief.call("whoami").status == 404
-        assert guest.call("whoami").status == 200
-        guest.end()
-
-
-@pytest.mark.parametrize("http_stack", HTTP_STACKS)
-def test_who_gives_tokens_is_published_before_anybody_has_one(http_stack: str) -> None:
-    issuer = "http://127.0.0.1:9"
-    resource = "https://tools.example.com/mcp"
-    auth = Auth(oauth=[OAuth(issuer=issuer, resource=resource, scopes=["orders:read"])])
-    server = MCPServer("shop", version="1.0.0", policy=Policy(auth=auth))
-    fill(server)
-    with serving(http_stack, server) as shop:
-        for path in ("/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"):
-            document = fetch(shop, path)
-            assert document.status == 200
-            assert document.json == {
-                "resource": resource,
-                "authorization_servers": [issuer],
-                "scopes_supported": ["orders:read"],
-                "bearer_methods_supported": ["header"],
-                "resource_name": "shop",
-            }
-        challenge = call_modern(shop, None, "whoami").headers["www-authenticate"]
-        assert 'resource_metadata="https://tools.example.com/.well-known/oauth-protected-resource/mcp"' in (
-            challenge
-        )
-        assert 'scope="orders:read"' in challenge
-
-
-@pytest.mark.parametrize("http_stack", HTTP_STACKS)
-def test_metrics_can_be_open_to_everybody(http_stack: str, ring: Ring) -> None:
-    telemetry = Telemetry(prometheus=True, metrics_open=True, metrics_path="/figures")
-    with shop_of(http_stack, ring, telemetry=telemetry) as shop:
-        call_modern(shop, ring["ana"], "whoami")
-        call_modern(shop, None, "whoami")
-        shown = fetch(shop, "/figures")
-        assert shown.status == 200
-        assert b"whoami" in shown.body
-        assert b"key:ana" not in shown.body
-        assert fetch(shop, "/metrics").status == 401
-
-
-@pytest.mark.parametrize("http_stack", HTTP_STACKS)
-def test_without_a_policy_there_is_no_door(http_stack: str) -> None:
-    server = MCPServer("open", version="1.0.0")
-    fill(server)
-    with serving(http_stack, server) as shop:
-        assert call_modern(shop, None, "whoami").result["content"][0]["text"] == "local"
-        assert call_modern(shop, "anything", "whoami").status == 200
-        assert ask_modern(shop, None, "tools/list").result["cacheScope"] == "public"
-        assert fetch(shop, "/metrics").status == 404
 
 
 @pytest.mark.parametrize("http_stack", HTTP_STACKS)
@@ -226,14 +137,6 @@ async def test_an_application_that_its_host_opens_to_others_is_closed_to_them(
     app = shop.asgi()
     assert {await ask_at(app, local) for local in home + away} == {401}
     await shop.stop()
-
-
-async def test_a_file_of_keys_that_is_not_there_keeps_the_server_from_starting(tmp_path: Path) -> None:
-    server = MCPServer("shop", policy=Policy(auth=Auth(keys=tmp_path / "none.json")))
-    fill(server)
-    with pytest.raises(ConfigurationError, match="no such file") as caught:
-        await server.run("http", port=0)
-    assert caught.value.key == "auth.keys"
 
 
 @pytest.mark.parametrize(

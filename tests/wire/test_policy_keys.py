@@ -235,21 +235,6 @@ def test_the_old_pair_needs_the_key_at_both_ends(shop: Served, ring: Ring) -> No
 # --- pages -------------------------------------------------------------------------------------------
 
 
-def test_metrics_require_their_scope(shop: Served, ring: Ring) -> None:
-    assert fetch(shop, "/metrics").status == 401
-    call_modern(shop, ring["ben"], "audit_log")  # which ben may not know of, and which is counted
-    for name in ("ben", "writer"):
-        refused = fetch(shop, "/metrics", ring[name])
-        assert refused.status == 403
-        assert b"audit_log" not in refused.body
-        assert 'error="insufficient_scope", scope="metrics:read"' in refused.headers["www-authenticate"]
-    shown = fetch(shop, "/metrics", ring["watcher"])
-    assert shown.status == 200
-    assert b"toolcrib" in shown.body
-    for secret in (ring["ana"], ring["ben"]):
-        assert secret.encode() not in shown.body
-
-
 def test_the_head_of_a_page_comes_without_its_body(shop: Served, ring: Ring) -> None:
     with shop.connect() as peer:
         head = {"X-API-Key": ring["watcher"]}
@@ -257,8 +242,3 @@ def test_the_head_of_a_page_comes_without_its_body(shop: Served, ring: Ring) -> 
         assert peer.read_head() == 200
         body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
         assert peer.post(json.dumps(body).encode(), head).status == 200
-
-
-def test_nothing_tells_of_tokens_where_none_are_taken(shop: Served, ring: Ring) -> None:
-    assert fetch(shop, "/.well-known/oauth-protected-resource").status == 401
-    assert fetch(shop, "/.well-known/oauth-protected-resource", ring["ana"]).status == 404

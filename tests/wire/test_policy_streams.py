@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -148,16 +147,3 @@ class BearerClient(Keyed):
 
     def send(self, method: str, body: bytes | None = None, **headers: str) -> Answer:
         return super().send(method, body, Authorization=f"Bearer {self.token}", **headers)
-
-
-@pytest.mark.parametrize("http_stack", HTTP_STACKS)
-def test_who_shows_nothing_where_nothing_is_asked_for_listens_on(http_stack: str, ring: Ring) -> None:
-    with shop_of(http_stack, make_shop(ring, auth={"optional": True})) as (shop, held):
-        body = envelope("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-        peer = open_stream(shop, held, body, headers_of("subscriptions/listen", None, None))
-        assert peer.read_event()["method"] == "notifications/subscriptions/acknowledged"
-        wait = subscribe(shop, ring["ana"], held)
-        ring.revoke("ana")
-        wait()  # by now it was looked at everybody
-        shop.server.add(lambda: 1, name="late", description="Come late.")
-        assert json.dumps(peer.read_event()).count("notifications/tools/list_changed") == 1

@@ -74,28 +74,6 @@ def test_a_client_of_2025_06_18_is_not_told_of_modes(connect: Connect) -> None:
     assert outcome(call)["content"][0]["text"] == "They decline."
 
 
-def test_one_question_after_the_other(connect: Connect) -> None:
-    client = connect(elicitation={})
-    call = client.call("interview")
-    for name in ("Ada", "Lovelace"):
-        client.reply(question(call).message["id"], {"action": "accept", "content": {"name": name}})
-    assert outcome(call)["content"][0]["text"] == "Ada Lovelace"
-
-
-def test_the_model_and_the_folders_of_a_client(connect: Connect) -> None:
-    client = connect("2024-11-05", sampling={}, roots={})
-    call = client.call("complete")
-    asked = question(call).message
-    assert asked["method"] == "sampling/createMessage"
-    assert asked["params"]["maxTokens"] == 50
-    text = {"role": "assistant", "content": {"type": "text", "text": "roses"}, "model": "m-1"}
-    client.reply(asked["id"], text)
-    assert outcome(call)["content"][0]["text"] == "assistant of m-1: roses"
-    call = client.call("where")
-    client.reply(question(call).message["id"], {"roots": [{"uri": "file:///home"}]})
-    assert outcome(call)["content"][0]["text"] == '["file:///home"]'
-
-
 def test_a_client_is_asked_only_what_it_can_do(connect: Connect) -> None:
     for client, tools in (
         (connect(), ("greet", "visit", "complete", "where")),
@@ -141,14 +119,6 @@ def test_what_is_no_answer_fails_the_call(connect: Connect, reply: Any) -> None:
     found = outcome(call)
     assert found["isError"] is True
     assert "does not fit the question" in found["content"][0]["text"]
-
-
-def test_a_client_that_refuses_to_be_asked_fails_the_call_in_its_words(connect: Connect) -> None:
-    client = connect(elicitation={})
-    call = client.call("greet")
-    error = {"code": -1, "message": "not now"}
-    client.post({"jsonrpc": "2.0", "id": question(call).message["id"], "error": error})
-    assert "not now" in outcome(call)["content"][0]["text"]
 
 
 def test_a_client_that_comes_back_finds_its_question(connect: Connect) -> None:

@@ -89,15 +89,6 @@ def test_errors_have_the_status_of_their_kind(
         assert (found.status, found.code) == (status, code)
 
 
-def test_a_legacy_session_reads_and_gets(shop: Served) -> None:
-    client = Older(shop.port)
-    assert client.initialize()["capabilities"]["resources"] == {"subscribe": True}
-    assert client.ask("resources/read", uri="shop://orders/7").result["contents"][0]["text"] == '{"id":7}'
-    assert client.ask("resources/read", uri="shop://nothing").code == -32002
-    got = client.ask("prompts/get", name="greet", arguments={"name": "Ada"}).result
-    assert got["messages"][0]["content"]["text"] == "Hello Ada"
-
-
 def test_a_client_without_a_session_reads_but_cannot_subscribe(shop: Served) -> None:
     with shop.connect() as peer:
         read = peer.post(encode(legacy("resources/read", uri="shop://hours")))
@@ -121,42 +112,6 @@ def test_both_eras_hear_of_a_change(shop: Served) -> None:
         assert (heard["method"], heard["params"]["uri"]) == (UPDATED, "shop://hours")
         events = (event.message for event in stream.events() if event.data)
         assert next(events) == {"jsonrpc": "2.0", "method": UPDATED, "params": {"uri": "shop://hours"}}
-
-
-def test_a_session_that_ends_forgets_its_subscriptions(shop: Served) -> None:
-    client = Older(shop.port)
-    client.initialize()
-    assert client.ask("resources/subscribe", uri="shop://hours").result == {}
-    assert client.end() in (200, 204)
-    change(shop, "shop://hours")
-    again = Older(shop.port)
-    again.initialize()
-    stream = again.listen()
-    change(shop, "shop://hours")
-    assert again.ask("resources/subscribe", uri="shop://orders/1").result == {}
-    change(shop, "shop://orders/1")
-    events = (event.message for event in stream.events() if event.data)
-    assert next(events)["params"] == {"uri": "shop://orders/1"}
-
-
-@pytest.mark.parametrize("http_stack", HTTP_STACKS)
-def test_lists_that_change_are_announced_in_both_eras(http_stack: str) -> None:
-    server = make_server(dynamic=True)
-    with serving(http_stack, server) as shop:
-        client = Older(shop.port)
-        client.initialize()
-        stream = client.listen()
-        with listening(shop, promptsListChanged=True, resourcesListChanged=True) as peer:
-            server.add_resource("shop://new", "new")
-            assert peer.read_event()["method"] == "notifications/resources/list_changed"
-            server.prompts.disable("greet")
-            assert peer.read_event()["method"] == "notifications/prompts/list_changed"
-        events = (event.message["method"] for event in stream.events() if event.data)
-        assert [next(events), next(events)] == [
-            "notifications/resources/list_changed",
-            "notifications/prompts/list_changed",
-        ]
-        Answer.leave_all()
 
 
 def test_both_eras_work_over_stdio() -> None:

@@ -87,13 +87,6 @@ async def by_way_of(client: Client, name: str, /, **arguments: Any) -> Any:
     return await client.call(CALL, {"name": name, "arguments": arguments})
 
 
-async def test_the_list_is_the_pair_and_what_is_pinned(client: Client) -> None:
-    listed = await client.list_tools()
-    assert [tool.name for tool in listed] == [SEARCH, CALL, "report"]
-    assert listed[0].input_schema["required"] == ["query"]
-    assert listed[1].input_schema["required"] == ["name"]
-
-
 async def test_what_is_found_can_be_called_as_it_is_described(client: Client) -> None:
     answer = await client.call(SEARCH, {"query": "stock of an article"})
     found = answer.structured_content or json.loads(answer.text)
@@ -102,10 +95,6 @@ async def test_what_is_found_can_be_called_as_it_is_described(client: Client) ->
     assert tool["inputSchema"]["required"] == ["article"]
     direct = await client.call("count_stock", {"article": "lamp"})
     assert (await by_way_of(client, "count_stock", article="lamp")).to_json() == direct.to_json()
-
-
-async def test_a_tool_that_is_not_listed_is_called_by_its_name(client: Client) -> None:
-    assert "Not today." in (await client.call("refuse")).text
 
 
 async def test_errors_are_those_of_the_tool(client: Client) -> None:

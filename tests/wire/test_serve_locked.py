@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from tests.support.servers.serve_process import TIMEOUT_S, Serving, start, wait_until
+from tests.support.servers.serve_process import TIMEOUT_S, Serving, start
 from toolcrib.catalog.lock import Lock
 from toolcrib.cli import app
 from toolcrib.sources.scan import scan
@@ -76,34 +75,6 @@ def test_what_changed_is_not_served_and_the_change_is_said(folder: Path, more: l
     )
 
 
-def test_hints_name_another_lock_and_every_target(folder: Path) -> None:
-    (folder / "more.py").write_text(CHANGED.replace("def add", "def more").partition("@tool\ndef find")[0])
-    (folder / "toolcrib.lock").rename(folder / "own.lock")
-    _, words = refusal(folder, "tools.py", "more.py", "--lock", "own.lock", "--stdio")
-    again = "--output own.lock tools.py more.py`"
-    assert (
-        f"`toolcrib lock --check {again} shows it; `toolcrib lock --update more {again} accepts it" in words
-    )
-    assert f"hint: `toolcrib lock {again} accepts all changes" in words
-
-
-def test_the_entry_that_is_printed_keeps_to_the_lock(folder: Path) -> None:
-    process = start("serve", "tools.py", "--locked", "--port", "0", cwd=folder)
-    try:
-        assert process.stderr is not None
-        said = ""
-        while "Press Ctrl-C to stop the server" not in said:
-            line = process.stderr.readline()
-            assert line, said
-            said += line
-    finally:
-        process.terminate()
-        process.communicate(timeout=TIMEOUT_S)
-    entries = [json.loads(line)["mcpServers"] for line in said.splitlines() if '"mcpServers"' in line]
-    (words,) = [entry["args"] for found in entries for entry in found.values() if "args" in entry]
-    assert words[-4:] == ["--lock", str(folder / "toolcrib.lock"), "--on-drift", "refuse"]
-
-
 def test_quarantine_serves_the_rest_and_says_so(folder: Path) -> None:
     (folder / "tools.py").write_text(CHANGED + "\n@tool\ndef stranger() -> str:\n    'New.'\n    return ''\n")
     with Serving("tools.py", "--on-drift", "quarantine", cwd=folder) as serving:
@@ -151,19 +122,6 @@ def test_a_reload_that_drifts_keeps_what_served_until_it_is_locked(folder: Path)
         lock(folder, "tools.py")
         serving.wait_for("reloaded 2 tools (changed: add)")
         assert serving.call("add", a=1, b=5) == "6"
-
-
-def test_a_reload_that_drifts_is_quarantined_where_that_is_chosen(folder: Path) -> None:
-    with Serving("tools.py", "--on-drift", "quarantine", "--reload", cwd=folder) as serving:
-        (folder / "tools.py").write_text(CHANGED)
-        serving.wait_for("'add' is not what was locked")
-        wait_until(lambda: serving.names() == ["find"], lambda: serving.errors)
-        serving.wait_for("reloaded 1 tool (changed: add)")
-        (folder / "tools.py").write_text(TOOLS)
-        wait_until(
-            lambda: serving.names() == ["find", "add"] or serving.names() == ["add", "find"],
-            lambda: serving.errors,
-        )
 
 
 def test_a_tool_that_adds_tools_cannot_add_what_is_not_locked(folder: Path) -> None:

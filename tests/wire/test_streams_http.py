@@ -4,7 +4,6 @@ client comes back to them.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,11 +11,8 @@ from typing import Any
 import pytest
 
 from tests.support.clients.legacy_client import Answer, Event, Older
-from tests.support.clients.raw_http_client import request
 from tests.support.servers.feature_server import make_desk
 from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
-from toolcrib.transports.http import request as http_request
-from toolcrib.transports.http import response as http_response
 
 Connect = Callable[..., Older]
 CHANGED = "notifications/tools/list_changed"
@@ -119,33 +115,7 @@ def test_news_for_all_are_not_sent_on_the_stream_of_a_call(desk: Served, connect
     assert CHANGED not in [message.get("method") for message in call.messages()]
 
 
-def test_what_a_client_has_missed_it_hears_when_it_comes_back_and_only_that(
-    desk: Served, connect: Connect
-) -> None:
-    client, witness = connect(), connect()
-    own, other = client.listen(), witness.listen()
-    next_event(own), next_event(other)
-    change(desk)
-    last = next_event(own).id
-    next_event(other)
-    own.leave()
-    until(client.listen, 200).leave()  # the server knows that it has gone
-    for _ in range(3):
-        change(desk)
-        next_event(other)
-    back = until(lambda: client.listen(last), 200)
-    missed = next_event(back)  # the same news three times is news once
-    assert (missed.id, missed.message["method"]) == ("0-2", CHANGED)
-    change(desk)
-    assert (next_event(back).id, next_event(other).id) == ("0-3", "0-5")
-
-
 # --- the stream of a call ----------------------------------------------------------------------------
-
-
-def test_a_call_with_nothing_to_tell_is_answered_plainly(connect: Connect) -> None:
-    answer = connect().call("add", {"a": 1})
-    assert answer.headers["content-type"] == "application/json"
 
 
 def test_a_call_with_news_is_a_stream_of_numbered_events(connect: Connect) -> None:
@@ -165,22 +135,6 @@ def test_the_stream_of_a_call_begins_with_its_news_for_older_clients(connect: Co
         ("1-1", True, None),
         ("1-2", True, None),
     ]
-
-
-@pytest.mark.parametrize("http_stack", HTTP_STACKS)
-def test_a_silent_stream_shows_that_it_is_alive(http_stack: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_request, "HOLD_S", 0.05)
-    monkeypatch.setattr(http_response, "ALIVE_S", 0.05)
-    with serving(http_stack, make_desk()) as served:
-        client = Older(served.port, "2025-11-25")
-        client.initialize()
-        call = client.call("wait", {"key": "silent"})  # answers after that time, though there is no news
-        assert call.is_stream
-        raw = [call._response.readline() for _ in range(8)]
-        assert raw.count(b": alive\n") >= 1
-        client.call("ring", {"key": "silent"})
-        assert texts(call) == ["waited for silent"]
-        client.end()
 
 
 def test_going_away_in_mid_stream_cancels_nothing_and_the_rest_can_be_fetched(
@@ -210,49 +164,6 @@ def test_a_client_that_comes_back_before_the_end_hears_the_rest_as_it_comes(
     assert [event.id for event in back.events()] == ["1-2", "1-3"]
 
 
-def test_only_the_stream_that_was_left_is_replayed(desk: Served, connect: Connect) -> None:
-    client = connect()
-    own = client.listen()
-    next_event(own)
-    one = list(client.call("steps", {"count": 1}, token="one").events())
-    two = list(client.call("steps", {"count": 2}, token="two").events())
-    change(desk)
-    next_event(own)
-    again = list(client.listen(one[0].id).events())
-    assert again == one[1:]
-    again = list(client.listen(two[1].id).events())
-    assert again == two[2:]
-    assert list(client.listen(two[-1].id).events()) == []
-
-
-def test_an_event_of_another_session_or_of_none_is_not_found(connect: Connect) -> None:
-    first, second = connect(), connect()
-    list(first.call("steps", token="t").events())
-    for last in (
-        "1-1",
-        "7-1",
-        "1",
-        "-",
-        "1-x",
-        "1--1",
-        "nonsense",
-        "1-" + "9" * 30,
-        "٣-١".encode().decode("latin-1"),
-    ):
-        assert second.listen(last).status == 400
-
-
-def test_who_reads_twice_reads_on_in_the_newer_stream(connect: Connect) -> None:
-    client = connect()
-    call = client.call("wait", {"key": "twice read", "news": 1}, token="t")
-    next_event(call)
-    seen = next_event(call)
-    newer = client.listen(seen.id)
-    assert call.event() is None
-    client.call("ring", {"key": "twice read"})
-    assert texts(newer) == ["waited for twice read"]
-
-
 def test_a_call_lets_go_of_its_stream_and_the_client_fetches_the_rest(connect: Connect) -> None:
     client = connect()
     events = list(client.call("wait", {"key": "let go", "news": 1, "lets_go": True}, token="t").events())
@@ -271,23 +182,3 @@ def test_a_call_that_lets_go_before_it_has_told_anything_still_says_where_to_com
     assert events == [Event(id="1-0", retry=500, data="")]
     client.call("ring", {"key": "quiet"})
     assert texts(client.listen("1-0")) == ["waited for quiet"]
-
-
-def test_an_older_client_is_not_let_go_of(connect: Connect) -> None:
-    client = connect("2025-06-18")
-    call = client.call("wait", {"key": "held", "news": 1, "lets_go": True}, token="t")
-    next_event(call)
-    client.call("ring", {"key": "held"})
-    assert texts(call) == ["waited for held"]
-
-
-def test_a_call_that_has_told_nothing_ends_with_its_connection(desk: Served, connect: Connect) -> None:
-    """Nobody could come back for it: no event was sent that could be named."""
-    client = connect()
-    with desk.connect() as peer:
-        params = {"name": "wait", "arguments": {"key": "hung up"}}
-        body = json.dumps({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params}).encode()
-        peer.send(request(body, {"Mcp-Session-Id": client.session or ""}))
-        until(lambda: client.call("add", {"a": 1}, id_=5), 400)  # its id is under way
-    until(lambda: client.call("add", {"a": 1}, id_=5), 200)
-    assert "hung up" in client.call("cancelled").result["content"][0]["text"]

@@ -17,26 +17,6 @@ from toolcrib.policy import Limit, Policy, Rule
 from .conftest import ADD, CommandLine
 
 
-def test_check_reports_all_problems_of_a_policy_at_once(cli: CommandLine) -> None:
-    cli.write("tools.py", ADD)
-    rules = (
-        'deny = ["re:("]',
-        'deny = ["add"]\nwhen = {a = {at_mots = 5}}',
-        'deny = ["refund"]',
-        'deny = ["add"]\nwhen = {zzz = {at_most = 5}}',
-    )
-    limits = '[[limits]]\ntools = ["pay"]\nrate = "5/s"\n'
-    cli.write("toolcrib.toml", HEAD + "".join(f"[[rules]]\n{rule}\n" for rule in rules) + limits)
-    found = [item["message"] for item in cli.json("check", "--json")["findings"] if item["level"] == "error"]
-    assert [message.partition(": ")[0] for message in found] == [
-        "rules[1].deny",
-        "rules[2].when.a.at_mots",
-        "rules[3].deny",
-        "rules[4].when.zzz",
-        "limits[1].tools",
-    ]
-
-
 def test_check_reports_all_problems_of_a_policy_in_code(cli: CommandLine) -> None:
     rules = 'rules=[Rule(deny=["re:("]), Rule(deny=["add"], when={"a": {"at_mots": 5}})]'
     cli.write(
@@ -110,20 +90,6 @@ def test_an_invalid_policy_is_reported_with_its_place_and_not_served(
     assert "Traceback" not in told
 
 
-@pytest.mark.parametrize("text", ['[[rules]]\ndeny = ["refund"]\n', '[[limits]]\nrate = "often"\n'])
-def test_check_reports_an_invalid_policy_in_json(cli: CommandLine, text: str) -> None:
-    cli.write("tools.py", ADD)
-    (cli.folder / "toolcrib.toml").write_text(HEAD + text)
-    done = cli.run("check", "--json")
-    assert done.exit_code == 1
-    [finding] = [item for item in json.loads(done.stdout)["findings"] if item["level"] == "error"]
-    assert (finding["code"], finding["file"], finding["line"]) == (
-        "invalid-configuration",
-        "toolcrib.toml",
-        4,
-    )
-
-
 def test_check_warns_of_a_key_file_that_cannot_be_read(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     (cli.folder / "toolcrib.toml").write_text(HEAD + '[auth]\nkeys = "k.json"\n')
@@ -171,13 +137,6 @@ def test_a_policy_in_the_file_and_one_in_the_code_are_an_error() -> None:
     config = Config(policy=Policy())
     with pytest.raises(CommandError, match=r"Both .* and the server's code have a policy"):
         apply_policy(server, [config])
-
-
-def test_files_without_a_policy_change_nothing() -> None:
-    server = MCPServer("shop")
-    apply_policy(server, [Config(), Config()])
-    assert server.enforcer is None
-    assert find_unused_policy(server) == []
 
 
 def test_the_first_unused_part_is_reported_with_the_number_of_others() -> None:

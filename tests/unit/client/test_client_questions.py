@@ -227,13 +227,6 @@ async def test_each_round_is_a_new_request_with_the_state_as_it_came() -> None:
     assert second["params"]["arguments"] == {"a": 1}
 
 
-async def test_without_a_state_none_is_sent_back() -> None:
-    scripted = modern(tools_call=asking(FORM, None))
-    async with scripted.client(on_ask=say_ada) as client:
-        await client.call("t")
-    assert "requestState" not in scripted.named("tools/call")[1]["params"]
-
-
 async def test_a_state_alone_means_again() -> None:
     def busy(scripted: ScriptedServer, message: dict[str, Any]) -> None:
         if message["params"].get("requestState") == "n2":

@@ -147,18 +147,6 @@ async def test_an_answer_may_come_as_events() -> None:
     assert steps == [(1, None, None)]
 
 
-async def test_the_answer_counts_although_its_stream_never_ends() -> None:
-    async def reply(answer: Answer) -> None:
-        answer.start_events()
-        answer.event_result(text("well"))
-        await answer.writer.drain()
-        await answer.gone()
-
-    async with modern(tools_call=reply) as scripted, scripted.client() as client:
-        async with asyncio.timeout(2):
-            assert (await client.call("t")).text == "well"
-
-
 async def test_cancelling_a_modern_call_closes_its_stream_and_says_nothing_else() -> None:
     closed = asyncio.Event()
 

@@ -48,19 +48,6 @@ def test_following_the_cursors_gives_every_tool_once_and_in_order() -> None:
     assert sizes == [3, 3, 3, 1]
 
 
-def test_the_same_list_gives_the_same_bytes() -> None:
-    listings, listed = ListCache(), tools(3)
-    assert listings.page("tools", listed, MODERN, None) is listings.page("tools", listed, MODERN, None)
-
-
-def test_another_worker_understands_the_cursor() -> None:
-    cursor = read(ListCache(2).page("tools", tools(4), MODERN, None))["nextCursor"]
-    assert [tool["name"] for tool in read(ListCache(2).page("tools", tools(4), MODERN, cursor))["tools"]] == [
-        "t2",
-        "t3",
-    ]
-
-
 @pytest.mark.parametrize("cursor", ["", "x", "AAAA", "AAAAAAAAAAAAAAAAAAAAAA==", "\u00e9", "=", "AAAA\n"])
 def test_a_cursor_that_is_none_is_refused(cursor: str) -> None:
     with pytest.raises(RPCError) as refused:

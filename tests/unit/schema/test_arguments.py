@@ -17,6 +17,8 @@ from toolcrib.errors import InvalidArgumentsError
 from toolcrib.schema.arguments import ToolArguments
 from toolcrib.schema.shapes import External
 
+pytestmark = pytest.mark.row("A9")
+
 
 def check_of(function: Any, **options: Any) -> ToolArguments:
     return Tool.from_function(function, name="made", **options).arguments

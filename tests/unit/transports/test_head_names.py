@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from toolcrib.protocol.modern import REPEATED
 from toolcrib.transports.http.request import Head, HeadCache
 
 HEAD = b"POST /mcp HTTP/1.1\r\nHost: a\r\nMcp-Name: %b\r\nContent-Length: 5\r\n\r\n"
@@ -27,12 +26,6 @@ def test_a_head_with_another_name_is_not_parsed_again() -> None:
     assert (found.length, found.is_post) == (5, True)
 
 
-def test_the_known_head_keeps_its_name() -> None:
-    heads = cached()
-    heads.find_renamed(HEAD % b"orders://2")
-    assert heads[HEAD % b"orders://1"].headers[b"mcp-name"] == b"orders://1"
-
-
 @pytest.mark.parametrize(
     "name", [b"", b" a", b"a ", b"a b", b"a\tb", b"a\x00b", b"\xc3\xa4", b"a\nHost: b"], ids=repr
 )
@@ -44,10 +37,3 @@ def test_any_other_difference_is_left_to_the_parser() -> None:
     other = (HEAD % b"orders://2").replace(b"Host: a", b"Host: b")
     assert cached().find_renamed(other) is None
     assert cached().find_renamed(b"POST /mcp HTTP/1.1\r\nHost: a\r\n\r\n") is None
-
-
-def test_a_head_with_two_names_is_not_a_model_for_others() -> None:
-    heads = HeadCache()
-    raw = (HEAD % b"orders://1").replace(b"Host: a", b"Host: a\r\nMCP-NAME: other")
-    heads.store_bytes(raw, Head("POST", "/mcp", {b"host": b"a", b"mcp-name": REPEATED}, length=5))
-    assert heads.find_renamed(raw.replace(b"orders://1", b"orders://2")) is None

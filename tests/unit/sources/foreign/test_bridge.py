@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import mcp_types as types
@@ -22,9 +21,6 @@ from mcp.server.mcpserver import MCPServer as OfficialServer
 from tests.unit.sources.foreign.answering_client import Person
 from tests.unit.sources.foreign.test_their_context import (
     TestAsking as AskingTests,
-)
-from tests.unit.sources.foreign.test_their_context import (
-    TestTelling as TellingTests,
 )
 from tests.unit.sources.foreign.test_their_context import (
     serve,
@@ -87,11 +83,6 @@ async def fast(_session_kind: None) -> AsyncIterator[MCPServer]:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-class TestTelling(TellingTests):
-    pass
-
-
-@pytest.mark.asyncio(loop_scope="module")
 class TestAsking(AskingTests):
     # A session with a handshake, as all are over streams, knows no questions that are returned.
     test_questions_that_are_returned_are_asked = None  # type: ignore[assignment]
@@ -124,21 +115,6 @@ async def test_a_low_level_server_is_listed_and_called() -> None:
         assert crashed.is_error
         refused = await ours.call("echo", {"words": "hello"})
         assert "'text': required, but missing" in refused.text
-
-
-def test_a_low_level_server_in_a_file_is_found_once(tmp_path: Path) -> None:
-    file = tmp_path / "low.py"
-    file.write_text(
-        "from mcp.server.mcpserver import MCPServer\nouter = MCPServer('outer')\n"
-        "inner = outer._lowlevel_server\n@outer.tool()\ndef f() -> int:\n    return 1\n"
-    )
-    assert [tool.name for tool in collect(str(file)).tools] == ["f"]
-
-
-def test_a_server_without_tools_is_remarked_on() -> None:
-    batch = collect(Server("low"))
-    assert batch.tools == []
-    assert [finding.code for finding in batch.findings] == ["no-tools"]
 
 
 def test_a_server_that_cannot_start_is_reported() -> None:
@@ -233,35 +209,6 @@ async def test_questions_at_the_same_time_reach_their_callers() -> None:
     assert [result.text for result in results] == ["file:///0", "file:///1", "file:///2"]
 
 
-async def test_work_that_outlives_its_call_reaches_no_other_caller() -> None:
-    theirs = Slow("slow")
-    left: list[asyncio.Task[Any]] = []
-    has_returned = asyncio.Event()
-
-    @theirs.tool()
-    async def leave(ctx: Context) -> str:
-        async def ask_later() -> None:
-            await has_returned.wait()
-            await ctx.session.list_roots()
-
-        left.append(asyncio.create_task(ask_later()))
-        return "done"
-
-    @theirs.tool()
-    async def other() -> str:
-        has_returned.set()
-        (outcome,) = await asyncio.gather(*left, return_exceptions=True)
-        return str(outcome)
-
-    ours = MCPServer("ours")
-    ours.add(theirs)
-    async with ours:
-        await Person().call(ours, "leave")
-        person = Person([Root("file:///home")])
-        assert (await person.call(ours, "other")).text == "There is nobody to ask"
-    assert person.questions == []
-
-
 async def test_a_cancelled_call_is_cancelled_there() -> None:
     theirs = Slow("slow")
     started, ended = asyncio.Event(), asyncio.Event()
@@ -349,16 +296,6 @@ def test_each_event_loop_may_call_a_server() -> None:
         person = Person()
         assert asyncio.run(person.call(ours, "double", {"number": number})).text == str(2 * number)
         assert person.told == [(number, 10, None)]
-
-
-async def test_a_thread_calls_a_server_that_runs_on_another_loop() -> None:
-    ours = counting()
-    async with ours:
-        person = Person()
-        call = asyncio.to_thread(asyncio.run, person.call(ours, "double", {"number": 4}))
-        async with asyncio.timeout(5):
-            assert (await call).text == "8"
-        assert person.told == [(4, 10, None)]
 
 
 async def test_a_question_is_withdrawn_when_its_call_is_cancelled() -> None:

@@ -180,36 +180,6 @@ def test_a_low_level_server_over_http_is_served(tmp_path: Path) -> None:
     assert greet(file) == "hello Ann"
 
 
-@pytest.mark.parametrize("transport", ["streamable", "sse"])
-def test_a_low_level_server_behind_an_endpoint_of_its_program_is_refused(
-    tmp_path: Path, transport: str
-) -> None:
-    file = tmp_path / "greeter.py"
-    text = HTTP_LOW_LEVEL.replace("{app}", "check_first")
-    if transport == "sse":
-        text = text.replace("StreamableHTTPSessionManager(app=server)", "SseServerTransport('/messages')")
-        text = "from mcp.server.sse import SseServerTransport\n" + text
-    file.write_text(text + GUARD + "main()\n")
-
-    result = run("check", file)
-    assert result.exit_code == 2
-    assert "The program puts check_first around the HTTP application of its server" in " ".join(
-        result.output.split()
-    )
-
-
-def test_a_low_level_server_is_called_on_the_loop_of_its_program_and_its_database_closed(
-    tmp_path: Path,
-) -> None:
-    file = tmp_path / "greeter.py"
-    file.write_text(LOW_LEVEL)
-
-    called = run("call", "-t", file, "greet", "name=Ann")
-
-    assert called.stdout.strip() == "hello Ann here"
-    assert called.stderr.count("database closed") == 1
-
-
 @pytest.mark.parametrize(
     "name",
     ["main", "begin", "make", "make_later", "command"],
@@ -251,18 +221,6 @@ def test_a_function_that_makes_a_server_from_arguments_is_not_served_as_a_tool(t
     assert "make it in a function without arguments" in unnamed.stderr
 
 
-def test_a_plain_function_is_served_and_not_called(tmp_path: Path) -> None:
-    file = tmp_path / "orders.py"
-    text = "import asyncio, fastmcp, subprocess\ndef delete_all(really: bool = True) -> None:\n"
-    file.write_text(
-        text + "    subprocess.run(['exit'])\n    asyncio.run(delete())\n    raise SystemExit(9)\n"
-    )
-
-    assert [
-        tool["name"] for tool in json.loads(run("list", f"{file}:delete_all", "--json").stdout)["tools"]
-    ] == ["delete_all"]
-
-
 def test_a_package_is_run_by_its_main_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {
         "greeting/__init__.py": "",
@@ -295,15 +253,6 @@ def test_a_console_script_is_run_by_its_name_or_path(tmp_path: Path, monkeypatch
     assert "There is no file, module or command 'greet-cats'" in run("list", "greet-cats").stderr
 
 
-def test_a_file_that_only_launches_a_server_of_another_module_is_run(tmp_path: Path) -> None:
-    files = {
-        "launch.py": "from greetings import begin\n" + GUARD + "begin()\n",
-        "greetings.py": MCP + MAKE + "def begin():\n    make().run()\n",
-    }
-
-    assert greet(write(tmp_path, files) / "launch.py") == "hello Ann"
-
-
 # --- what is not run ---------------------------------------------------------------------------------
 
 
@@ -312,24 +261,6 @@ def test_a_server_that_nothing_starts_is_taken_from_the_module(tmp_path: Path) -
     file.write_text(FAST + MAKE + "server = make()\n" + GUARD + "print('use fastmcp run')\n")
 
     assert greet(file) == "hello Ann"
-
-
-@pytest.mark.parametrize("named", ["", "greeter.py:server"], ids=["folder", "object"])
-@pytest.mark.parametrize(
-    "start",
-    ["server.disable(names={'greet'})\n    server.run()", "main()"],
-    ids=["there", "in a function"],
-)
-def test_a_restriction_that_only_the_program_sets_up_is_reported_where_it_is_imported(
-    tmp_path: Path, named: str, start: str
-) -> None:
-    main = "server = make()\ndef main():\n    server.disable(names={'greet'})\n    server.run()\n"
-    (tmp_path / "greeter.py").write_text(FAST + MAKE + main + GUARD + start + "\n")
-
-    result = run("check", tmp_path / named)
-    assert "foreign-bypassed" in result.output
-    assert "greeter.py changes its server when it is run, but it was only imported" in result.output
-    assert "foreign-bypassed" not in run("check", tmp_path / "greeter.py").output
 
 
 def test_a_program_of_toolcrib_is_imported(tmp_path: Path) -> None:
@@ -403,27 +334,6 @@ def test_an_exception_in_a_command_is_reported_with_the_line_of_its_file(tmp_pat
     assert "greeter.py: The program exited with code 2" in refused.stderr
 
 
-def test_an_exception_behind_a_group_of_commands_is_reported_with_the_line_of_the_command(
-    tmp_path: Path,
-) -> None:
-    group = "from greeter import start\nimport click\ngroup = click.Group(commands=[start])\n"
-    folder = write(tmp_path, {"greeter.py": MCP + MAKE + COMMAND, "group.py": group})
-
-    failed = run("list", f"{folder / 'group.py'}:group", "--", "start", "--db", str(tmp_path / "nowhere"))
-
-    assert "greeter.py:22: greeter.py cannot be run: FileNotFoundError" in failed.stderr
-
-
-def test_a_command_that_nothing_calls_is_named_in_the_hint(tmp_path: Path) -> None:
-    file = tmp_path / "greeter.py"
-    file.write_text(MCP + MAKE.replace("def make", "def _make") + COMMAND.replace("make()", "_make()"))
-
-    listed = run("list", file)
-
-    assert "its server is made in a function" in listed.stderr
-    assert 'greeter.py:start, or call it below `if __name__ == "__main__":`' in listed.stderr
-
-
 def test_a_function_that_starts_nothing_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "greeter.py"
     file.write_text(MCP + MAKE + "def main():\n    make()\n")
@@ -458,40 +368,6 @@ def test_the_program_ends_as_after_its_own_run_and_leaves_no_trace(tmp_path: Pat
     assert (sys.argv, sys.modules["__main__"], sys.stdin) == before
 
 
-def test_signal_handlers_of_the_program_are_not_installed(tmp_path: Path) -> None:
-    file = tmp_path / "greeter.py"
-    handlers = """
-import signal
-async def main():
-    signal.signal(signal.SIGTERM, lambda *_: None)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, print)
-    await make().run_stdio_async()
-"""
-    file.write_text(MCP + MAKE + handlers + GUARD + "asyncio.run(main())\n")
-    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
-
-    assert greet(file) == "hello Ann"
-    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
-
-
-def test_a_database_that_a_program_opens_can_be_used_by_its_tools(tmp_path: Path) -> None:
-    file = tmp_path / "greeter.py"
-    database = """
-import sqlite3
-database = sqlite3.connect(":memory:")
-server = Server("greeter")
-
-@server.tool()
-async def greet(name: str) -> str:
-    "Greet a person by name."
-    return database.execute("SELECT 'hello ' || ?", (name,)).fetchone()[0]
-
-"""
-    file.write_text(MCP + database + GUARD + "server.run()\n")
-
-    assert greet(file) == "hello Ann"
-
-
 def test_tools_see_the_context_variables_of_the_program(tmp_path: Path) -> None:
     file = tmp_path / "greeter.py"
     variables = """
@@ -512,36 +388,6 @@ def main():
     file.write_text(MCP + variables + GUARD + "main()\n")
 
     assert greet(file) == "hello Ann"
-
-
-def test_classes_of_the_program_can_be_resolved_by_their_module(tmp_path: Path) -> None:
-    file = tmp_path / "greeter.py"
-    text = """from __future__ import annotations
-import dataclasses
-from mcp.server.mcpserver import MCPServer
-
-@dataclasses.dataclass
-class Person:
-    name: str
-    friend: Person | None = None
-
-def main():
-    server = MCPServer("greeter")
-
-    @server.tool()
-    def greet(name: Person) -> str:
-        return "hello " + name.friend.name
-
-    server.run()
-
-if __name__ == "__main__":
-    main()
-"""
-    file.write_text(text)
-
-    called = run("call", "-t", file, "greet", 'name:={"name": "a", "friend": {"name": "b"}}')
-
-    assert called.stdout.strip() == "hello b"
 
 
 def test_a_process_serves_the_program_on_stdio_with_its_arguments(tmp_path: Path) -> None:
@@ -622,18 +468,6 @@ def test_arguments_that_no_program_gets_are_reported(tmp_path: Path) -> None:
     assert "no target is a program that starts a server" in checked.stdout
 
 
-@pytest.mark.parametrize(("place", "hint"), [("only.py", "only.py:make"), ("folder", "the file, ")])
-def test_a_hint_names_what_makes_the_server_and_not_a_tool(tmp_path: Path, place: str, hint: str) -> None:
-    text = MCP + MAKE + "def main():\n    make().run()\n"
-    write(tmp_path, {"only.py": text, "folder/launch.py": text + GUARD + "main()\n"})
-
-    listed = run("list", tmp_path / place)
-
-    assert "its server is made in a function" in listed.stderr
-    assert hint in listed.stderr
-    assert "@tool" not in listed.stderr
-
-
 def test_connect_keeps_the_arguments_of_the_program(tmp_path: Path) -> None:
     file = tmp_path / "greeter.py"
     file.write_text(MCP)
@@ -641,15 +475,6 @@ def test_connect_keeps_the_arguments_of_the_program(tmp_path: Path) -> None:
     printed = json.loads(run("connect", "cursor", file, "--print", "--json", "--", "--city", "Rome").stdout)
 
     assert printed["entry"]["args"][-4:] == [str(file), "--", "--city", "Rome"]
-
-
-def test_another_server_of_the_same_program_is_reported(tmp_path: Path) -> None:
-    file = tmp_path / "greeter.py"
-    both = "async def main():\n    await asyncio.gather(make().run_async(), Server('second').run_async())\n"
-    file.write_text(FAST + MAKE + both + GUARD + "asyncio.run(main())\n")
-
-    assert greet(file) == "hello Ann"
-    assert "starts another server, 'second', which is not served" in run("check", file).stdout
 
 
 RELOADED = (

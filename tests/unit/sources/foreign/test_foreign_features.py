@@ -22,7 +22,7 @@ from tests.unit.sources.foreign.answering_client import Person
 from toolcrib import MCPServer
 from toolcrib.client import Client as OwnClient
 from toolcrib.context import Answer
-from toolcrib.errors import InvalidArgumentsError, NotFoundError, RemoteError
+from toolcrib.errors import InvalidArgumentsError, RemoteError
 from toolcrib.sources.foreign import bridge
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
@@ -355,30 +355,6 @@ async def test_a_missing_argument_of_a_prompt_is_refused(name: str) -> None:
             await ours.get_prompt("plan", {"days": "3"})
 
 
-@pytest.mark.parametrize("name", ["official", "fast"])
-async def test_messages_of_exceptions_can_be_hidden(name: str) -> None:
-    ours = MCPServer("ours", errors="hide")
-    ours.add(SERVERS[name]())
-    async with ours, ours.connect() as client:
-        for method, params in (
-            ("resources/read", {"uri": "shop://broken"}),
-            ("resources/read", {"uri": "orders://x/total"}),
-            ("prompts/get", {"name": "crash", "arguments": {"why": "x"}}),
-        ):
-            with pytest.raises(RemoteError, match=r"failed unexpectedly \(reference \w+\)") as error:
-                await client.request(method, params)
-
-            assert error.value.rpc_code == -32603
-
-
-async def test_a_resource_that_its_library_calls_unknown_raises_the_same_in_python() -> None:
-    ours = MCPServer("ours")
-    ours.add(official())
-    async with ours:
-        with pytest.raises(NotFoundError):
-            await ours.read("orders://5/missing")
-
-
 # --- their Context ------------------------------------------------------------------------------------
 
 
@@ -433,22 +409,6 @@ def test_each_is_marked_with_the_way_that_it_goes(name: str) -> None:
         assert (tool.adoption.way, tool.adoption.reason) == ("handlers", f"it is a {tool.kind}")
 
 
-async def test_a_namespace_is_for_us_only(name: str) -> None:
-    ours = MCPServer("ours")
-    ours.add(SERVERS[name](), namespace="trips")
-    ref = {"type": "ref/prompt", "name": "trips_plan"}
-    async with ours, ours.connect() as client:
-        listed = (await client.request("prompts/list"))["prompts"]
-        assert "trips_plan" in [item["name"] for item in listed]
-        assert (await client.request("prompts/get", {"name": "trips_plan", "arguments": {"city": "Rome"}}))[
-            "messages"
-        ]
-        found = await client.request(
-            "completion/complete", {"ref": ref, "argument": {"name": "city", "value": "Ri"}}
-        )
-        assert found["completion"]["values"] == ["Rimini"]
-
-
 def test_tags_and_scopes_apply_to_them() -> None:
     ours = MCPServer("ours")
     ours.add(fast(), scopes=["shop"], include=["tag:open"])
@@ -469,20 +429,6 @@ def test_a_description_with_hidden_characters_is_refused() -> None:
         ("error", "a://b"),
         ("error", "plan"),
     ]
-
-
-def test_a_list_that_fails_costs_nothing_but_itself() -> None:
-    async def fail(ctx: Any, params: Any) -> Any:
-        raise RuntimeError("out of order")
-
-    server = low_level()
-    server.add_request_handler("resources/list", types.PaginatedRequestParams, fail)
-    ours = MCPServer("ours")
-    report = ours.add(server)
-
-    assert [(finding.code, finding.level) for finding in report.findings] == [("foreign-list", "warning")]
-    assert [tool.name for tool in ours.prompts.get_all()] == ["plan"]
-    assert [tool.name for tool in ours.resources.get_all()] == ["orders://{number}/{part}"]
 
 
 async def test_a_server_without_completion_has_no_values() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections.abc import Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Annotated, Any
@@ -23,27 +21,15 @@ from fastmcp.server.middleware.rate_limiting import RateLimitingMiddleware
 from fastmcp.server.middleware.tool_injection import ToolInjectionMiddleware
 from fastmcp.server.providers import Provider
 from fastmcp.tools import Tool as FastTool
-from fastmcp.tools.function_tool import FunctionTool
 from mcp.server.extension import Extension
 from mcp.server.mcpserver import MCPServer as OfficialServer
 from mcp.server.mcpserver.tools.base import Tool as OfficialTool
-from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from toolcrib.errors import ConfigurationError, Finding, SourceError
 from toolcrib.server import MCPServer
 from toolcrib.sources import collect
 from toolcrib.sources.foreign.guards import find_guards
-
-
-class Caller:
-    """A callable object around a function."""
-
-    def __init__(self, function: Any) -> None:
-        self.function = function
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(*args, **kwargs)
 
 
 def guarded(server: Any, words: str) -> Finding:
@@ -87,20 +73,6 @@ class TestAllowed:
 
         assert find_guards(OfficialServer("x", extensions=[Quiet()])) is None
 
-    def test_overrides_of_universal_mcp_are_known(self) -> None:
-        names = {"__name__": "universal_mcp.servers.server", "OfficialServer": OfficialServer}
-        code = "class LocalServer(OfficialServer):\n    async def call_tool(self, name, arguments): ..."
-        exec(code, names)
-        made: Any = names["LocalServer"]
-
-        assert find_guards(made("x")) is None
-
-    def test_attributes_of_a_server_that_toolcrib_does_not_read(self) -> None:
-        class Own(FastMCP):
-            server = _inner = tool_manager = SimpleNamespace()
-
-        assert find_guards(Own("x")) is None
-
 
 class TestGuarded:
     def test_a_property(self) -> None:
@@ -123,51 +95,11 @@ class TestGuarded:
         finding = guarded(OfficialServer("x"), "call_tool of class MCPServer was replaced")
         assert finding.file == __file__
 
-    def test_a_callable_object_in_the_class_of_the_library(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        class Guard:
-            async def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
-
-        monkeypatch.setattr(OfficialServer, "call_tool", Guard())
-
-        guarded(OfficialServer("x"), "call_tool of class MCPServer was replaced")
-
-    @pytest.mark.parametrize(
-        "wrap",
-        [
-            functools.partialmethod,
-            functools.lru_cache,
-            functools.singledispatch,
-            functools.singledispatchmethod,
-            functools.cached_property,
-            staticmethod,
-            property,
-            asynccontextmanager,
-            lambda function: functools.partial(OfficialServer.call_tool, function),
-            lambda function: asynccontextmanager(Caller(function)),
-            lambda function: type("Guard", (), {"__new__": function}),
-        ],
-    )
-    @pytest.mark.parametrize("kind", [OfficialServer, FastMCP])
-    def test_a_method_of_the_library_replaced_by_another_kind(
-        self, monkeypatch: pytest.MonkeyPatch, kind: Any, wrap: Callable[[Any], Any]
-    ) -> None:
-        async def deny(*args: Any, **kwargs: Any) -> Any: ...
-
-        monkeypatch.setattr(kind, "call_tool", wrap(deny))
-
-        guarded(kind("x"), f"call_tool of class {kind.__name__} was replaced")
-
     def test_a_method_replaced_on_the_object(self) -> None:
         theirs: Any = OfficialServer("x")
         theirs.call_tool = functools.partial(theirs.call_tool)
 
         guarded(theirs, "call_tool was replaced on this MCPServer object")
-
-    def test_an_object_without_a_base_of_the_library(self) -> None:
-        theirs: Any = FastMCP("x")
-        theirs.providers[:] = [SimpleNamespace(server=1)]
-
-        guarded(theirs, "handlers: providers is a SimpleNamespace$")
 
     def test_a_handler_behind_a_partial(self) -> None:
         async def guard(extra: int, ctx: Any, params: Any) -> Any: ...
@@ -175,19 +107,6 @@ class TestGuarded:
         theirs = OfficialServer("x")
         entries: Any = theirs._lowlevel_server._request_handlers
         entries["tools/list"] = SimpleNamespace(handler=functools.partial(guard, 1))
-
-        guarded(theirs, "the handler of tools/list was replaced by guard")
-
-    def test_a_handler_of_an_older_sdk_that_calls_the_authors_function(self) -> None:
-        async def guard() -> Any: ...
-
-        class ListToolsRequest: ...
-
-        names: dict[str, Any] = {"__name__": "mcp.server.lowlevel.server"}
-        exec("def wrap(function):\n    return lambda request: function()", names)
-        theirs = OfficialServer("x")
-        low: Any = theirs._lowlevel_server
-        low.request_handlers = {ListToolsRequest: names["wrap"](guard)}
 
         guarded(theirs, "the handler of tools/list was replaced by guard")
 
@@ -249,12 +168,6 @@ class TestGuarded:
 
         guarded(theirs, "Shelf overrides _get_tool")
 
-    def test_filters_of_fastmcp_2(self) -> None:
-        theirs = FastMCP("x")
-        theirs._should_enable_component = theirs.exclude_tags = {"secret"}  # type: ignore[attr-defined]
-
-        guarded(theirs, "exclude_tags of server 'x'")
-
     def test_a_long_list_of_reasons_is_cut(self) -> None:
         names = ("list_tools", "call_tool", "get_tool", "_list_tools", "_get_tool", "http_app")
         kind = type("Own", (FastMCP,), {name: lambda self: None for name in names})
@@ -288,63 +201,6 @@ async def test_a_tool_with_a_run_of_its_own_is_run_by_it(library: str) -> None:
     result = await ours.call("secret")
     assert result.is_error
     assert "the secret" not in result.text
-
-
-@pytest.mark.parametrize("kind", [functools.partialmethod, functools.lru_cache])
-@pytest.mark.parametrize("library", ["mcp", "fastmcp"])
-async def test_a_run_replaced_in_the_class_of_the_library_is_called(
-    monkeypatch: pytest.MonkeyPatch, library: str, kind: Any
-) -> None:
-    async def deny(*args: Any, **kwargs: Any) -> Any:
-        raise PermissionError("not for you")
-
-    if library == "mcp":
-        theirs: Any = OfficialServer("x")
-        theirs.add_tool(lambda: "the secret", name="secret")
-        monkeypatch.setattr(OfficialTool, "run", kind(deny))
-    else:
-        theirs = FastMCP("x")
-        tool = FastTool.from_function(lambda: "the secret", name="secret")
-        theirs.add_tool(tool)
-        monkeypatch.setattr(type(tool), "run", kind(lambda *args, **kwargs: deny()))
-
-    ours = MCPServer("ours")
-    ours.add(theirs)
-    assert (await ours.call("secret")).is_error
-
-
-@pytest.mark.parametrize("library", ["mcp", "fastmcp"])
-async def test_a_result_that_a_tool_or_its_library_rewrites_is_rewritten(
-    monkeypatch: pytest.MonkeyPatch, library: str
-) -> None:
-    theirs: Any = OfficialServer("x") if library == "mcp" else FastMCP("x")
-    theirs.add_tool(_make_secret(library))
-    kind = FuncMetadata if library == "mcp" else FunctionTool
-    convert: Any = kind.convert_result
-
-    def redact(self: Any, result: Any) -> Any:
-        return convert(self, "***")
-
-    monkeypatch.setattr(kind, "convert_result", redact)
-
-    ours = MCPServer("ours")
-    ours.add(theirs)
-    assert (await ours.call("secret")).text == "***"
-
-
-async def test_a_tool_whose_class_rewrites_results_is_run_by_it() -> None:
-    def convert_result(self: Any, result: Any) -> Any:
-        return FunctionTool.convert_result(self, "***")
-
-    named_alike: Any = type(
-        "FunctionTool", (FunctionTool,), {"convert_result": convert_result, "__module__": __name__}
-    )
-    theirs = FastMCP("x")
-    theirs.add_tool(named_alike.from_function(_make_secret("mcp")))
-
-    ours = MCPServer("ours")
-    ours.add(theirs)
-    assert (await ours.call("secret")).text == "***"
 
 
 async def test_an_authorization_check_is_repeated_for_each_call() -> None:
@@ -409,26 +265,6 @@ def _make_secret(library: str) -> Any:
     return FastTool.from_function(secret) if library == "fastmcp" else secret
 
 
-async def test_a_tool_behind_a_wrapper_is_run_by_the_wrapper() -> None:
-    class Wrapper:
-        def __init__(self, inner: Any) -> None:
-            self.inner = inner
-
-        def __getattr__(self, name: str) -> Any:
-            return self.deny if name == "run" else getattr(self.inner, name)
-
-        async def deny(self, *args: Any, **kwargs: Any) -> Any:
-            raise PermissionError("not for you")
-
-    theirs: Any = OfficialServer("x")
-    tool = OfficialTool.from_function(lambda: "the secret", name="secret")
-    theirs._tool_manager._tools["secret"] = Wrapper(tool)
-
-    ours = MCPServer("ours")
-    ours.add(theirs)
-    assert (await ours.call("secret")).is_error
-
-
 def repeat(text: str, times: Annotated[int, Field(ge=1, le=9)] = 1) -> str:
     """Repeat a text."""
     return text * times
@@ -458,25 +294,6 @@ async def test_a_schema_of_arguments_that_its_author_has_changed_stays(library: 
     assert taken.definition.input_schema["properties"]["times"].keys() >= {"minimum", "default"}
     assert "maximum" not in taken.definition.input_schema["properties"]["times"]
     assert "less than or equal to 9" in (await ours.call("repeat", {"text": "a", "times": 10})).text
-
-
-async def test_arguments_that_a_model_of_the_author_checks_are_checked_by_it() -> None:
-    theirs, tool = make_with_repeat("mcp")
-
-    class Checked(tool.fn_metadata.arg_model):  # type: ignore[misc, name-defined]
-        @field_validator("text")
-        @classmethod
-        def check_text(cls, text: str) -> str:
-            raise ValueError("not today")
-
-    tool.fn_metadata.arg_model = Checked
-
-    ours = MCPServer("ours")
-    ours.add(theirs)
-    result = await ours.call("repeat", {"text": "a"})
-
-    assert result.is_error
-    assert "not today" in result.text
 
 
 @pytest.mark.parametrize("library", ["mcp", "fastmcp"])

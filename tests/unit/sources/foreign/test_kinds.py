@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from typing import Any
 
 import mcp_types as types
@@ -13,7 +12,6 @@ from fastmcp import Client, Context, FastMCP
 from fastmcp.dependencies import Depends
 from fastmcp.exceptions import ToolError
 from fastmcp.server import create_proxy
-from fastmcp.utilities.tasks import TaskConfig
 from mcp.server.mcpserver import Context as OfficialContext
 from mcp.server.mcpserver import MCPServer as OfficialServer
 from mcp.server.mcpserver.exceptions import ToolError as OfficialError
@@ -59,21 +57,6 @@ class TestFunctions:
         assert (await server.call("count", {"upto": 3})).structured_content == [0, 1, 2]
         assert (await server.call("inject", {"upto": 2})).text == '["given0","given1"]'
 
-    async def test_a_generator_with_something_injected_is_gathered_while_that_is_open(self) -> None:
-        theirs, notes = FastMCP("t"), []
-
-        async def resource() -> AsyncIterator[str]:
-            yield "open"
-            notes.append("closed")
-
-        @theirs.tool
-        def count(upto: int, state: str = Depends(asynccontextmanager(resource))) -> Iterator[str]:
-            for _ in range(upto):
-                yield f"{state} {len(notes)}"
-
-        assert (await serve(theirs).call("count", {"upto": 2})).text == '["open 0","open 0"]'
-        assert notes == ["closed"]
-
     async def test_plain_code_may_ask_by_returning_questions_again_and_again(self) -> None:
         theirs = FastMCP("t")
 
@@ -92,15 +75,6 @@ class TestFunctions:
 
         assert (await person.call(serve(theirs), "add")).text == "6"
         assert [question.message for question in person.questions] == ["One?", "More?"]  # type: ignore[union-attr]
-
-    async def test_plain_code_that_never_comes_to_an_end_is_stopped(self) -> None:
-        theirs = FastMCP("t")
-
-        @theirs.tool
-        def ask_for_ever(ctx: Context) -> Any:
-            return types.InputRequiredResult(request_state="x")
-
-        assert "without coming to a result" in (await serve(theirs).call("ask_for_ever")).text
 
     @pytest.mark.parametrize("kind", ["plain", "later", "async", "lent", "lent_later"])
     async def test_words_meant_to_be_read_are_shown_however_they_are_raised(self, kind: str) -> None:
@@ -203,24 +177,6 @@ class TestSettings:
         assert tool.definition.to_wire()["icons"] == [{"src": "https://x.example/i.png"}]
         assert tool.definition.annotations == {"readOnlyHint": True}
         assert tool.definition.title == "Look"
-
-    def test_a_tool_that_must_run_in_the_background_is_remarked_on(self) -> None:
-        theirs = FastMCP("t")
-
-        @theirs.tool(task=TaskConfig(mode="required"))
-        async def slow() -> str:
-            return ""
-
-        batch = collect(theirs)
-
-        assert [(finding.code, finding.level) for finding in batch.findings] == [("foreign-task", "advice")]
-        assert [tool.name for tool in batch.tools] == ["slow"]
-
-    @pytest.mark.parametrize("made", [FastMCP("empty"), OfficialServer("empty")])
-    def test_a_server_without_tools_is_remarked_on(self, made: Any) -> None:
-        (finding,) = collect(made).findings
-
-        assert (finding.code, finding.level) == ("no-tools", "warning")
 
     def test_options_given_here_win(self) -> None:
         theirs = FastMCP("t")

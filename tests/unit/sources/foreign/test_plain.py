@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator
-from pathlib import Path
-from threading import Thread
-from types import ModuleType
 from typing import Annotated, Any
 
 import fastmcp.server.dependencies
@@ -213,27 +209,6 @@ def test_methods_of_an_object_that_keeps_its_server_are_plain_unless_they_reach_
     }
 
 
-def test_methods_that_python_calls_by_itself_are_searched_too() -> None:
-    class Named(Shop):
-        def __str__(self) -> str:
-            return self.mcp.name
-
-    assert find_obstacle(Named().price, {"properties": {"item": {}}}) == "it uses Named.mcp"
-
-
-def test_methods_that_a_base_class_of_another_package_may_call_are_searched_too() -> None:
-    class Worker(Thread):
-        def run(self) -> None:
-            helper()
-
-    worker = Worker()
-
-    def start() -> None:
-        worker.start()
-
-    assert find_obstacle(start, {}) == "it uses get_context"
-
-
 async def test_a_method_is_run_natively_with_its_object() -> None:
     server = MCPServer("test")
     server.add(Shop().mcp)
@@ -278,28 +253,6 @@ def test_a_parameter_that_is_published_under_another_name_is_left_to_the_library
     assert found == "its schema has other parameters than the function"
 
 
-@pytest.fixture
-def installed(tmp_path: Path) -> Iterator[ModuleType]:
-    """An installed package with a helper that uses fastmcp."""
-    package = ModuleType("shop_helpers")
-    package.__file__ = str(tmp_path / "site-packages" / "shop_helpers.py")
-    names = {**vars(package), "get_context": get_context}
-    exec("def name():\n    return get_context().fastmcp.name\n", names)
-    package.__dict__.update(names)
-    sys.modules["shop_helpers"] = package
-    yield package
-    del sys.modules["shop_helpers"]
-
-
-def test_an_installed_package_that_uses_them_is_not_followed_but_avoided(installed: Any) -> None:
-    name = installed.name
-
-    def ask() -> str:
-        return str(name())
-
-    assert find_obstacle(ask, {}) == "it uses name"
-
-
 def test_each_tool_says_which_way_it_goes() -> None:
     server = FastMCP("mixed")
     server.tool(add)
@@ -311,17 +264,3 @@ def test_each_tool_says_which_way_it_goes() -> None:
     assert (plain.library, plain.way, plain.reason) == ("fastmcp", "native", "a plain function")
     assert isinstance(other, Adoption)
     assert (other.way, other.reason) == ("handlers", "it takes Context (ctx)")
-
-
-def test_a_function_that_holds_a_class_of_containers_is_plain() -> None:
-    """Wrappers of servers keep `dict` or `list` as a value, for example as the type of a result."""
-    made = dict
-
-    def make(key: str) -> dict[str, int]:
-        return made({key: 1})
-
-    server = FastMCP("containers")
-    server.tool(make)
-    (tool,) = collect(server).tools
-    assert tool.adoption is not None
-    assert tool.adoption.way == "native"
