@@ -16,8 +16,10 @@ import logging
 import os
 import socket
 import sys
+import tempfile
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
@@ -63,15 +65,28 @@ class Tracer:
         return self._names[code]
 
 
-def trace(era: Era) -> list[Step]:
-    """The steps of one call over HTTP on a connection that has served others before."""
-    return asyncio.run(_trace(era))
+def trace(era: Era, *, policy: bool = False) -> list[Step]:
+    """The steps of one call over HTTP on a connection that has served others before. `policy`: with a rule
+    on an argument, a rate, a concurrency limit and the audit log."""
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(_trace(era, make_policy(Path(folder)) if policy else None))
 
 
-async def _trace(era: Era) -> list[Step]:
+def make_policy(folder: Path) -> Any:
+    """Return one of everything that a policy can demand of a call."""
+    from toolcrib.policy import Audit, Limit, Policy, Rule
+
+    return Policy(
+        rules=[Rule(allow=["add"]), Rule(deny=["add"], when={"a": {"above": 1_000_000_000}})],
+        limits=[Limit(rate="500000/s", burst=1_000_000), Limit(concurrency=1000, per="tool")],
+        audit=Audit(folder / "audit.db"),
+    )
+
+
+async def _trace(era: Era, policy: Any) -> list[Step]:
     toolcrib: Any = importlib.import_module("toolcrib")
     logging.getLogger("toolcrib").setLevel(logging.WARNING)
-    server: Any = toolcrib.MCPServer("trace")
+    server: Any = toolcrib.MCPServer("trace", policy=policy)
 
     async def add(a: int, b: int) -> int:
         return a + b
@@ -184,8 +199,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.trace", description=__doc__)
     parser.add_argument("--markdown", action="store_true", help="print a section for docs/architecture.md")
     parser.add_argument("--era", choices=ERAS, default=MODERN, help="the revision of the call")
+    parser.add_argument("--policy", action="store_true", help="the call with a policy around it")
     options = parser.parse_args()
-    steps = trace(options.era)
+    steps = trace(options.era, policy=options.policy)
     print(as_markdown(steps) if options.markdown else as_text(steps))
     print()
     print(summary(options.era, steps))
