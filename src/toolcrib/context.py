@@ -190,7 +190,15 @@ class Channel(Protocol):
     cancelled by a disconnect. `request` is the id of the message and `trace` the caller's trace
     (W3C traceparent), where there are any. `session` is an object that stands for the client's session, if
     it has one.
+
+    `sends_reply` says that the channel sends the reply of the call, and does so when `committed` is done: the
+    audit record of the call, which is set before the call ends.
     """
+
+    committed: asyncio.Future[bool] | None
+
+    @property
+    def sends_reply(self) -> bool: ...
 
     @property
     def resumes(self) -> str | None: ...
@@ -226,6 +234,8 @@ class Channel(Protocol):
 class NullChannel:
     """The channel of a call without a client: log messages go to the log, questions fail."""
 
+    sends_reply: bool = False
+    committed: asyncio.Future[bool] | None = None
     resumes: str | None = None
     is_prompted: bool = False
     is_gone: bool = False

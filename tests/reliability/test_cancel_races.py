@@ -25,7 +25,7 @@ from toolcrib import Context, MCPServer, ToolError
 from toolcrib.context import Answer, NullChannel, Principal, Question, Reply
 from toolcrib.errors import CannotAskError
 from toolcrib.policy import Limit, Policy
-from toolcrib.policy.outcome import OUTCOMES
+from toolcrib.dispatch.calls import OUTCOMES
 from toolcrib.protocol.calls import ASK_S
 
 pytestmark = pytest.mark.row("E8")

@@ -11,13 +11,13 @@ from tests.support.servers.http_servers import HTTP_STACKS, serving
 from tests.wire.cases import INTERNAL, call, encode, headers_for, message, modern
 from tests.wire.site import make_server
 from toolcrib import MCPServer
-from toolcrib.dispatch.features import FeatureDispatcher
+from toolcrib.dispatch.dispatcher import Dispatcher
 from toolcrib.transports.pipe import Pipe
 
 TOUCH = encode(call("modern", "touch", {}))
 
 
-class Flawed(FeatureDispatcher):
+class Flawed(Dispatcher):
     """A dispatcher whose lookups fail."""
 
     def mirrored(self, name: Any) -> Any:

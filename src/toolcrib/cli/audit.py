@@ -30,9 +30,9 @@ from toolcrib.cli.text import (
 )
 from toolcrib.config import FILE_NAME, load_default_config
 from toolcrib.config.settings import Audit
+from toolcrib.dispatch.calls import OUTCOMES
 from toolcrib.policy.audit.checkpoints import checkpoints_path
 from toolcrib.policy.audit.reader import AuditReader, Verdict, open_log
-from toolcrib.policy.outcome import OUTCOMES
 
 EXAMPLES = """
 toolcrib audit query --limit 20 --follow      the last records, and new ones

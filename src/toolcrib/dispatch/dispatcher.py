@@ -1,7 +1,8 @@
-"""Calls tools: look up, validate and convert the arguments, run the tool, validate and convert the result.
+"""The dispatcher of a server: calls its tools, and runs its resources and prompts.
 
-`call` and `view` are the only ways to reach the tools of a server. A failure of a call becomes a Result that
-the caller can act on; only an unknown tool raises.
+A call looks up the tool, checks and converts the arguments, runs the tool, and checks and converts the
+result. `call`, `run` and `view` are the only ways to reach the tools, resources and prompts of a server. A
+failure of a call becomes a Result that the caller can act on; only an unknown name raises.
 """
 
 from __future__ import annotations
@@ -11,296 +12,99 @@ import functools
 import inspect
 import logging
 import random
-import secrets
-import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.component import Component, Kind
 from toolcrib.content import BUILT_IN, Result, text_block
-from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Context, InputNeeded, Principal, find_misuse
+from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Context, Principal
+from toolcrib.dispatch.calls import Call, CallRecord, CallRegistry
 from toolcrib.dispatch.crash_log import CrashReporter, Raised
 from toolcrib.dispatch.deadline import run_steps
+from toolcrib.dispatch.failures import failed, hide_crash, may_repeat
 from toolcrib.dispatch.lifespan import Applications
-from toolcrib.dispatch.middleware import Call, LongCall, Next, Pipeline, refusal_result
+from toolcrib.dispatch.middleware import Admission, Next, Pipeline, record_calls
+from toolcrib.dispatch.plans import Plan, ToolStats, tool_modules
 from toolcrib.dispatch.result_cache import RESULTS
-from toolcrib.dispatch.runners import Clock, Outlive, Runner, ToolSlots
+from toolcrib.dispatch.runners import Clock, Outlive, Runner
 from toolcrib.dispatch.tool_search import ToolSearch, is_search_name
 from toolcrib.errors import (
     CallError,
-    ContextError,
     DefinitionError,
+    Finding,
     InsufficientScopeError,
-    InvalidResultError,
-    PolicyError,
     ToolBusyError,
     ToolCrashedError,
     ToolNotFoundError,
 )
-from toolcrib.options import MAX_TIMEOUT_S
+from toolcrib.names import URI
+from toolcrib.options import APPS, MAX_TIMEOUT_S, LargeResults
 from toolcrib.registry.index import Snapshot
 from toolcrib.registry.registry import ToolRegistry
+from toolcrib.state import StateHandle
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import Mirrored
 
 if TYPE_CHECKING:
-    from toolcrib.dispatch.large_results import ResultBudget
+    from toolcrib.dispatch.large_results import KeptResults, ResultBudget
+    from toolcrib.registry.resources import ResourceFinder
     from toolcrib.schema.received import Received
-    from toolcrib.schema.result import ResultConverter
     from toolcrib.schema.shapes import Convert
 
 logger = logging.getLogger("toolcrib")
 
-DEFAULT_THREADS = 32
+DEFAULT_TIMEOUT_S = 60.0
 FIRST_PAUSE_S = 0.1
 """About how long a tool waits before its second try; each further pause is twice as long."""
-
-
-@dataclass(slots=True)
-class ToolStats:
-    """Statistics of the calls of one tool."""
-
-    calls: int = 0
-    errors: int = 0
-    total_s: float = 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        average = self.total_s / self.calls * 1000 if self.calls else 0.0
-        return {"calls": self.calls, "errors": self.errors, "average_ms": round(average, 3)}
-
-
-class Plan:
-    """Everything that a call of one tool needs, prepared once."""
-
-    def __init__(self, tool: Component, stats: ToolStats) -> None:
-        arguments = tool.arguments
-        run = tool.options.run
-        self.tool = tool
-        self.stats = stats
-        self.slots = ToolSlots(
-            tool.name, label=tool.label, max_threads=tool.options.max_threads or DEFAULT_THREADS
-        )
-        self.handler = tool.handler
-        needs_owner = tool.adoption is None or tool.adoption.needs_server
-        self.owner = tool.owner if needs_owner else None
-        self.mirrored = tool.definition.mirrored
-        self.arguments = arguments
-        self.results = tool.results
-        self.budget: ResultBudget | None = None
-        self.timeout_s = tool.options.timeout_s
-        self.context = arguments.context
-        self.server = arguments.server
-        self.positional = arguments.positional
-        self.is_plain = arguments.context is None and arguments.server is None and not arguments.positional
-        self.is_stream = inspect.isasyncgenfunction(tool.handler)
-        self.mode = "async" if tool.is_async and run != "process" else "thread" if run == "auto" else run
-        self.is_repeatable = tool.options.cache_s is not None or tool.options.retries > 0
-        self.is_direct = self.mode == "async" and not self.is_repeatable
-        self.owner_of_results = object()
-        """Stands for the tool in the keys of its kept results; another object from `forget` on."""
-        self.chain: Next | None = None  # through the middleware, composed when the tool is first called
-        self.is_built_in = False
-        self.flaw: DefinitionError | None = None
-        try:
-            tool.check()
-        except DefinitionError as error:
-            self.flaw = error
-
-    @property
-    def converter(self) -> ResultConverter:
-        """Return the converter that makes data of results in the process where the tool runs."""
-        from toolcrib.schema.result import ResultConverter  # few servers have such tools
-
-        results = self.results
-        function = None if results.dump is None else self.tool.info.handler
-        return ResultConverter(self.tool.name, function, has_schema=results.schema is not None)
-
-    def bind(
-        self, checked: dict[str, Any], context: Context | None, server: Any
-    ) -> tuple[list[Any], dict[str, Any]]:
-        """Return validated arguments as positional and keyword arguments of the handler."""
-        values = dict(self.arguments.bind(checked))
-        if self.context is not None:
-            values[self.context] = context
-        if self.server is not None:
-            values[self.server] = server
-        return [values.pop(name, default) for name, default in self.positional], values
-
-
-def tool_modules(tool: Component) -> list[tuple[str, str]]:
-    """Return modules that were loaded from files, which another process has to load first."""
-    module = sys.modules.get(getattr(tool.info.function, "__module__", None) or "")
-    path = getattr(module, "__toolcrib_file__", None)
-    return [(module.__name__, path)] if module is not None and path else []
-
-
-def failed(
-    plan: Plan,
-    error: CallError | DefinitionError | Raised,
-    crashes: CrashReporter,
-    given: Any = None,
-    call_id: str | None = None,
-) -> Result:
-    """Return the result of a call that failed. Raise InputNeeded for one that asks.
-
-    An unexpected exception is logged under a reference, which the caller gets: the id of the call if it has
-    one. The values that the tool was `given` are kept out of the log.
-    """
-    if isinstance(error, Raised):
-        raise_questions(error.error)
-    plan.stats.errors += 1
-    if isinstance(error, PolicyError):
-        return refusal_result(error)
-    reported = _explain(plan, error.error if isinstance(error, Raised) else error, crashes, given, call_id)
-    text = _message_of(reported)
-    if text is None or len(text) > plan.results.max_bytes:
-        reported = InvalidResultError(f"{plan.tool.label} failed, and its error message cannot be sent.")
-        text = str(reported)
-    return Result([text_block(text)], is_error=True, error=reported)
-
-
-def _explain(
-    plan: Plan, error: BaseException, crashes: CrashReporter, given: Any, call_id: str | None
-) -> CallError:
-    """Return what the caller learns of an exception: the author's message, or a reference and nothing
-    else."""
-    cause = error
-    while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
-        cause = cause.exceptions[0]  # a task group wraps even a single error
-    if isinstance(cause, CallError) and not (crashes.hides_adopted and getattr(cause, "is_crash", False)):
-        return cause
-    foreign = _explain_adopted(plan, cause)
-    if foreign is not None and not isinstance(foreign, ToolCrashedError):
-        return foreign  # its author meant it to be read
-    reference = call_id or secrets.token_hex(4)
-    crashes.report(plan.tool.name, error, reference, given)
-    if foreign is not None and not crashes.hides_adopted:
-        return foreign
-    misuse = find_misuse(cause)
-    if misuse is not None:
-        return ContextError(f"{plan.tool.label} has an error: {misuse} (reference {reference}).")
-    if isinstance(error, DefinitionError):
-        hint = (error.hint if error.tool == plan.tool.name else None) or "see the log of the server"
-        text = f"{plan.tool.label} cannot run as it is defined: {hint} (reference {reference})."
-        return ToolCrashedError(text)
-    return ToolCrashedError(f"{plan.tool.label} failed unexpectedly (reference {reference}).")
-
-
-def _read_form(schema: Any) -> tuple[Mapping[str, Any], Convert | None]:
-    from toolcrib.schema.arguments import read_form  # start-up time: few tools ask
-
-    return read_form(schema)
-
-
-def _explain_adopted(plan: Plan, error: BaseException) -> CallError | None:
-    """Return what another library would tell the caller of an exception of its function, or None."""
-    adoption = plan.tool.adoption
-    if adoption is None or not isinstance(error, Exception):
-        return None
-    try:
-        return adoption.explain(error)
-    except Exception:
-        return None  # an error class whose __str__ fails
-
-
-def _hide_crash(plan: Plan, result: Result, crashes: CrashReporter, call_id: str | None) -> Result:
-    """Return an error result. Those of other libraries' servers lose their text if that is hidden and a crash
-    may be behind it: both libraries put the same words before the message of an exception."""
-    is_hidden = crashes.hides_adopted and plan.tool.adoption is not None
-    if not is_hidden or not result.text.startswith(("Error calling tool ", "Error executing tool ")):
-        return result
-    reference = call_id or secrets.token_hex(4)
-    crashes.report(plan.tool.name, ToolCrashedError(result.text), reference)
-    hidden = ToolCrashedError(f"{plan.tool.label} failed unexpectedly (reference {reference}).")
-    return Result([text_block(str(hidden))], is_error=True, error=hidden)
-
-
-def may_repeat(plan: Plan, error: Raised | ToolCrashedError) -> bool:
-    """Return whether a tool may be run again: its process was lost, or it raised an exception that it did not
-    mean for its caller."""
-    if isinstance(error, ToolCrashedError):
-        return True
-    return all(
-        isinstance(part, Exception)
-        and not isinstance(part, CallError | DefinitionError)
-        and isinstance(_explain_adopted(plan, part), ToolCrashedError | None)
-        for part in _leaves(error.error)
-    )
-
-
-def raise_questions(error: BaseException) -> None:
-    """Raise InputNeeded if the tool asks questions, possibly from several tasks of its own at the same
-    time."""
-    questions: dict[str, Any] = {}
-    for part in _leaves(error):
-        if not isinstance(part, InputNeeded):
-            return
-        questions |= part.questions
-    raise InputNeeded(questions)
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exceptions in a group, or the exception itself."""
-    if isinstance(error, BaseExceptionGroup):
-        for part in error.exceptions:
-            yield from _leaves(part)
-    else:
-        yield error
-
-
-def _message_of(error: CallError) -> str | None:
-    """Return the text of an error as it can be sent, or None if it has none."""
-    try:
-        text = str(error) or type(error).__name__
-    except Exception:
-        return None  # an error class whose __str__ fails
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
-def is_unfinished(value: Any) -> bool:
-    """Return whether a value has to be awaited: a coroutine, a future or an async generator."""
-    return type(value) not in BUILT_IN and (inspect.isawaitable(value) or hasattr(value, "__anext__"))
-
-
-async def settle(plan: Plan, value: Any) -> Result:
-    """Return the result of a value that has to be awaited."""
-    if not hasattr(value, "__anext__"):
-        value = await value
-    if hasattr(value, "__anext__"):
-        value = await plan.results.gather(value)
-    return plan.results.finish(value)
-
-
-DEFAULT_TIMEOUT_S = 60.0
 KEPT_STATS = 1000
 """Statistics of removed tools that are kept, at most."""
 
 
 class Dispatcher:
-    """Calls the tools of one registry. `server` is passed to handlers that ask for it."""
+    """Calls the tools of one server, and runs what is behind its resources and prompts. Large results are
+    held to a budget. `server` is passed to handlers that ask for it."""
 
     def __init__(
         self, registry: ToolRegistry, *, server: Any = None, timeout_s: float | None = DEFAULT_TIMEOUT_S
     ) -> None:
+        given: Any = {"on_duplicate": registry.on_duplicate, "separator": registry.separator}
         self.registry = registry
-        self.registries: dict[Kind, ToolRegistry] = {"tool": registry}
+        self.resources = ToolRegistry(name_rule=URI, **given)
+        self.prompts = ToolRegistry(name_rule=registry.rule, **given)
+        self.registries: dict[Kind, ToolRegistry] = {
+            "tool": registry,
+            "resource": self.resources,
+            "prompt": self.prompts,
+        }
         self.server = server
         self.timeout_s = None if timeout_s is None else _check_limit(timeout_s)
+        self.calls = CallRegistry()
+        self.calls.on_readers = self._drop_compositions
         self.runner = Runner()
         self.crashes = CrashReporter()
         self.applications = Applications(self.registries.values(), self.crashes)
         self.pipeline: Pipeline | None = None
         self.tool_search: ToolSearch | None = None
+        self.max_result_tokens: int | None = None
+        self.large_results: LargeResults = "shorten"
+        self.keeps_results = True
+        """Whether large results may be kept: not if another process may be asked for them."""
+        self.kept_results: KeptResults | None = None
         self.is_stopped = False
         self.stats: dict[str, ToolStats] = {}
         self._lock = threading.Lock()
         self._seen: Snapshot | None = None
+        """The snapshot of the tools that `_plans` is about; `_others_seen` are those of resources and
+        prompts."""
+        self._others_seen: tuple[Snapshot, Snapshot] | None = None
         self._plans: dict[str, Plan] = {}
         self._plan_of: dict[Component, Plan] = {}
         self._viewed: dict[ToolRegistry, tuple[Snapshot, tuple[Component, ...]]] = {}
+        self._finder: ResourceFinder | None = None
+
+    # --- what there is ---
 
     @property
     def depends_on_principal(self) -> bool:
@@ -329,7 +133,8 @@ class Dispatcher:
 
     def missing_scopes(self, principal: Principal, tool: Component) -> tuple[str, ...]:
         """Return the scopes that a principal lacks to use a tool that it sees."""
-        return () if self.pipeline is None else self.pipeline.missing_scopes(principal, tool)
+        policy = None if self.pipeline is None else self.pipeline.policy
+        return () if policy is None else policy.missing_scopes(principal, tool)
 
     def may_read(self, principal: Principal, tool: Component | None) -> bool:
         """Return whether a principal may read now what a tool has returned before; None stands for a tool
@@ -380,6 +185,49 @@ class Dispatcher:
         except DefinitionError:
             return None  # it cannot be called either
 
+    def published(self) -> list[Component]:
+        """Return everything that clients may see: tools, resources and prompts."""
+        return [tool for registry in self.registries.values() for tool in registry.published()]
+
+    def find_problems(self) -> list[Finding]:
+        """Return findings about tools and resources that do not fit together."""
+        found = self.find_app_problems()
+        if len(self.resources):
+            from toolcrib.registry.resources import find_overlaps  # start-up time: many servers have none
+
+            found += find_overlaps(self.resources)
+        return found
+
+    def find_app_problems(self) -> list[Finding]:
+        """Return findings about the pages of apps, and about tools that name one."""
+        named = [tool for tool in self.registry.published() if tool.definition.app_uri is not None]
+        if not named and APPS not in self.resources.snapshot.extensions:
+            return []
+        from toolcrib.registry.apps import check_apps  # start-up time, as above
+
+        return list(check_apps(named, self.resources))
+
+    def find_resource(self, uri: str) -> tuple[Component, dict[str, Any]] | tuple[None, None]:
+        """Return the resource of a URI with the variables in it; None for both where there is none."""
+        if self.kept_results is not None and (kept := self.kept_results.resource_of(uri)) is not None:
+            return kept
+        if self._finder is None:
+            if not self.resources:
+                return None, None
+            from toolcrib.registry.resources import ResourceFinder  # start-up time, as above
+
+            self._finder = ResourceFinder(self.resources)
+        return self._finder.find(uri) or (None, None)
+
+    def admission(
+        self, principal: Principal, tool: Component, unknown: Collection[str] = ()
+    ) -> Admission | None:
+        """Return the test that access rules are for arguments of a resource or prompt; None: all may pass."""
+        policy = None if self.pipeline is None else self.pipeline.policy
+        return None if policy is None else policy.admission(principal, tool, unknown)
+
+    # --- calls ---
+
     def call(
         self,
         name: str,
@@ -388,28 +236,33 @@ class Dispatcher:
         principal: Principal = LOCAL,
         channel: Channel = NO_CHANNEL,
         timeout_s: float | None = None,
-    ) -> Coroutine[Any, Any, Result]:
-        """Return a coroutine that calls a tool.
+    ) -> Awaitable[Result]:
+        """Return a call of a tool, which runs when it is awaited.
 
         It raises ToolNotFoundError, and ValueError for an invalid `timeout_s`; every other failure is a
         Result with `is_error`.
         """
-        if self._seen is self.registry.cached_snapshot and self.pipeline is None and timeout_s is None:
+        if self._seen is self.registry.cached_snapshot and timeout_s is None:
             plan = self._plans.get(name)
             if plan is not None and not self.is_stopped:  # the common case, without a coroutine in between
                 limit = self.timeout_s if plan.timeout_s is None else plan.timeout_s
-                return self._perform(plan, arguments, principal, limit, channel)
-        return self._call(name, arguments, principal, channel, timeout_s)
+                if plan.chain is None:
+                    return self._perform(plan, arguments, principal, limit, channel)
+                return plan.chain(self._begin(plan, name, arguments, principal, channel, limit))
+        return self.call_long(name, arguments, principal, channel, timeout_s)
 
-    async def _call(
+    async def call_long(
         self,
         name: str,
         arguments: Mapping[str, Any] | None,
         principal: Principal,
         channel: Channel,
-        timeout_s: float | None,
-        long: LongCall | None = None,
+        timeout_s: float | None = None,
+        on_start: Callable[[Call], None] | None = None,
+        default_s: float | None = None,
     ) -> Result:
+        """Call a tool, as `call` does. `on_start` is called right before the tool is; `default_s` is the time
+        limit of a tool without its own."""
         if self.is_stopped:
             stopped = ToolBusyError(f"Tool '{name}' cannot run: the server has stopped.")
             return Result([text_block(str(stopped))], is_error=True, error=stopped)
@@ -419,17 +272,57 @@ class Dispatcher:
         if plan is None:
             meant = self.forward(name, arguments, principal)
             if meant is not None:
-                return await self._call(*meant, principal, channel, timeout_s, long)
+                return await self.call_long(*meant, principal, channel, timeout_s, on_start, default_s)
             try:
                 plan = self._plan(name, principal)
                 if self.pipeline is not None and not self._is_there(plan.tool, principal):
                     raise ToolNotFoundError(name)
-            except ToolNotFoundError:
-                if self.pipeline is not None:
-                    call = Call(self.pipeline.next_id(), name, None, arguments, principal, channel)
-                    await self.pipeline.reject_unknown(call)
+            except ToolNotFoundError as error:
+                await self._refuse(name, arguments, principal, channel, error, "unknown")
                 raise
-        return await self._start(plan, name, arguments, principal, channel, timeout_s, long)
+        return await self._start(
+            plan, name, arguments, principal, channel, timeout_s, on_start=on_start, default_s=default_s
+        )
+
+    async def run(
+        self,
+        component: Component | None,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        *,
+        kind: Kind,
+        principal: Principal = LOCAL,
+        channel: Channel = NO_CHANNEL,
+        timeout_s: float | None = None,
+    ) -> Result:
+        """Run a resource or a prompt through the same middleware as tools.
+
+        `name` is what the caller asked for, and `component` is None if there is no such thing. Raises
+        ToolNotFoundError.
+        """
+        if self.is_stopped:
+            stopped = ToolBusyError(f"{kind.capitalize()} '{name}' cannot be read: the server has stopped.")
+            return Result([text_block(str(stopped))], is_error=True, error=stopped)
+        is_there = component is not None and (self.pipeline is None or self._is_there(component, principal))
+        plan = self._plan_component(component) if component is not None and is_there else None
+        missing = ToolNotFoundError(name, kind)
+        try:
+            if plan is not None:
+                return await self._start(plan, name, arguments, principal, channel, timeout_s)
+            # No record may take it for a tool.
+            await self._refuse(f"{kind}:{name}", arguments, principal, channel, missing, "unknown")
+        except ToolNotFoundError:
+            pass
+        raise missing
+
+    def run_bare(
+        self, component: Component, arguments: Mapping[str, Any], *, principal: Principal = LOCAL
+    ) -> Awaitable[Result]:
+        """Run a function of a server that is not called by clients itself, without middleware."""
+        plan = self._plan_of.get(component)  # kept, so that its threads are counted
+        if plan is None:
+            plan = self._plan_of.setdefault(component, Plan(component, ToolStats()))
+        return self._perform(plan, arguments, principal, plan.timeout_s, NO_CHANNEL)
 
     def _start(
         self,
@@ -439,27 +332,87 @@ class Dispatcher:
         principal: Principal,
         channel: Channel,
         timeout_s: float | None,
-        long: LongCall | None = None,
+        *,
+        on_start: Callable[[Call], None] | None = None,
+        default_s: float | None = None,
     ) -> Awaitable[Result]:
-        limit = self.timeout_s if plan.timeout_s is None else plan.timeout_s
-        if long is not None and plan.timeout_s is None:
-            limit = long.timeout_s
-        if timeout_s is not None:
-            limit = _shorten(limit, timeout_s)
-        if self.pipeline is None and long is None:
+        limit = default_s or self.timeout_s if plan.timeout_s is None else plan.timeout_s
+        if timeout_s is not None:  # a caller cannot get more time than the tool has
+            timeout_s = _check_limit(timeout_s)
+            limit = timeout_s if limit is None else min(limit, timeout_s)
+        if plan.chain is None and on_start is None:
             return self._perform(plan, arguments, principal, limit, channel)
-        id_ = secrets.token_hex(4) if self.pipeline is None else self.pipeline.next_id()
-        call = Call(id_, name, plan.tool, arguments, principal, channel, limit, plan.is_built_in)
-        call.on_start = None if long is None else long.on_start
-        if self.pipeline is None:
+        call = self._begin(plan, name, arguments, principal, channel, limit)
+        call.on_start = on_start
+        if plan.chain is None:
             return self._perform(plan, arguments, principal, limit, channel, call)
-        chain = plan.chain
-        if chain is None:
-            chain = plan.chain = self._compose(plan, self.pipeline)
+        return plan.chain(call)
+
+    def _begin(
+        self,
+        plan: Plan,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        principal: Principal,
+        channel: Channel,
+        limit: float | None,
+    ) -> Call:
+        id_ = next(self.calls.ids)
+        record = CallRecord(id_, channel.request, principal.name, *plan.facts)
+        return Call(id_, name, plan.tool, arguments, principal, channel, record, limit, plan.is_built_in)
+
+    def _refuse(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        principal: Principal,
+        channel: Channel,
+        error: BaseException,
+        decision: str,
+    ) -> Awaitable[Result]:
+        """Raise the error of a call that ends before there is a tool to run, and have it recorded."""
+
+        async def run(_: Call) -> Result:
+            raise error
+
+        id_ = next(self.calls.ids)
+        record = CallRecord(id_, channel.request, principal.name, name, decision=decision)
+        call = Call(id_, name, None, arguments, principal, channel, record)
+        policy = None if self.pipeline is None else self.pipeline.policy
+        chain = record_calls(run, self.calls) if policy is None else policy.guard(None, run, self.calls)
         return chain(call)
 
-    def _compose(self, plan: Plan, pipeline: Pipeline) -> Next:
-        """Return the middleware chain of one tool."""
+    def reject(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        principal: Principal,
+        channel: Channel,
+        error: BaseException,
+    ) -> None:
+        """Record a call that ended before its tool was looked up, because there was no room for it."""
+        refused = self._refuse(name, arguments, principal, channel, error, "unheard")
+        try:
+            refused.__await__().send(None)  # it has nothing to wait for
+        except BaseException as raised:
+            if raised is not error and not isinstance(raised, StopIteration):
+                raise
+
+    # --- middleware ---
+
+    def use(self, pipeline: Pipeline | None) -> None:
+        """Put this middleware around calls from now on."""
+        self.pipeline = pipeline
+        self._drop_compositions()
+
+    def _drop_compositions(self) -> None:
+        with self._lock:
+            self._plans, self._plan_of = {}, {}  # they hold what was composed before
+
+    def _compose(self, plan: Plan) -> Next | None:
+        """Return the middleware chain of one tool; None if nothing is around its calls."""
+        if self.pipeline is None and not self.calls.readers:
+            return None
 
         def run(call: Call) -> Awaitable[Result]:
             return self._perform(plan, call.arguments, call.principal, call.timeout_s, call.channel, call)
@@ -468,13 +421,9 @@ class Dispatcher:
             reported = error if isinstance(error, CallError) else Raised(error)
             return failed(plan, reported, self.crashes, call.arguments, call.id)
 
-        return pipeline.compose(plan.tool, run, fail)
+        return (self.pipeline or Pipeline()).compose(plan.tool, run, fail, self.calls)
 
-    def use(self, pipeline: Pipeline | None) -> None:
-        """Put this middleware around calls from now on."""
-        with self._lock:
-            self.pipeline = pipeline
-            self._plans, self._plan_of = {}, {}  # they hold what was composed before
+    # --- running ---
 
     async def _perform(
         self,
@@ -500,7 +449,9 @@ class Dispatcher:
             if call is not None:
                 if call.checks:
                     given, clock = await self._run_checks(plan, call, checked, limit)
-                call.begin()
+                call.has_run = True
+                if call.on_start is not None:
+                    call.on_start(call)
             if plan.owner is not None and not self.applications.is_open(plan.owner):
                 await self.applications.open_for(plan.tool, limit, call_id)
             if plan.context is not None:
@@ -522,7 +473,7 @@ class Dispatcher:
                 context.check_awaited()
             if result.is_error:
                 stats.errors += 1
-                result = _hide_crash(plan, result, self.crashes, call_id)
+                result = hide_crash(plan, result, self.crashes, call_id)
             return result if plan.budget is None else await plan.budget.fit(result, principal)
         except (CallError, DefinitionError, Raised) as error:
             return failed(plan, error, self.crashes, arguments, call_id)
@@ -562,21 +513,6 @@ class Dispatcher:
                 await pending
         return given, clock
 
-    def reject(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None,
-        principal: Principal,
-        channel: Channel,
-        error: BaseException,
-    ) -> None:
-        """Record a call that ended before its tool was looked up, because there was no room for it."""
-        if self.pipeline is not None:
-            call = Call(self.pipeline.next_id(), name, None, arguments, principal, channel)
-            self.pipeline.reject(call, error)
-
-    # --- running ---
-
     async def _invoke(self, plan: Plan, checked: dict[str, Any], context: Context | None) -> Result:
         """Run the parts of an async call that run the author's code, so that the deadline covers all of
         them."""
@@ -610,7 +546,7 @@ class Dispatcher:
         result = RESULTS.get(key)
         if result is not None:
             if call is not None:
-                call.is_cached = True
+                call.record.is_cached = True
             return result
         result = await self._run_again(plan, given, context, *limits)
         if not result.is_error and (context is None or context.asked is None):
@@ -709,7 +645,7 @@ class Dispatcher:
                 owner, plan.owner_of_results = plan.owner_of_results, object()
                 RESULTS.forget(owner)
 
-    # --- inside ---
+    # --- plans ---
 
     def _plan(self, name: str, principal: Principal) -> Plan:
         """Return the plan of a tool that is called for the first time, or by an alias."""
@@ -717,20 +653,14 @@ class Dispatcher:
         search = self.tool_search
         stand_in = None if search is None else search.find_search_tool(name, principal)
         if stand_in is not None:
-            found = Plan(stand_in, self.stats.setdefault(name, ToolStats()))
-            found.is_built_in = True
-            return found
+            return self._make_plan(stand_in, is_built_in=True)
         tool = snapshot.find(name)
         if tool is None:
             raise ToolNotFoundError(name)
-        plan = self._plan_of.get(tool)
-        if plan is None:
-            try:
-                _ = tool.definition
-            except DefinitionError as error:
-                self.registry.quarantine(tool, error)
-                raise ToolNotFoundError(name) from error  # a tool that cannot be built is not published
-            plan = self._make_plan(tool)
+        try:
+            plan = self._find_plan(tool)
+        except DefinitionError as error:
+            raise ToolNotFoundError(name) from error
         with self._lock:
             if self._seen is snapshot:  # otherwise the tool may have been removed meanwhile
                 plan = self._plan_of.setdefault(tool, plan)
@@ -738,8 +668,41 @@ class Dispatcher:
                     self._plans[name] = plan  # for other names it depends on the principal
         return plan
 
-    def _make_plan(self, tool: Component) -> Plan:
-        return Plan(tool, self.stats.setdefault(tool.reference, ToolStats()))
+    def _plan_component(self, component: Component) -> Plan | None:
+        """Return the plan of a resource or a prompt; None if it cannot be built, and so is not published."""
+        seen = (self.resources.snapshot, self.prompts.snapshot)
+        known = self._others_seen
+        if known is None or known[0] is not seen[0] or known[1] is not seen[1]:
+            with self._lock:
+                self._drop_plans()
+                self._others_seen = seen
+                self._drop_stats()
+        try:
+            return self._plan_of.setdefault(component, self._find_plan(component))
+        except DefinitionError:
+            return None
+
+    def _find_plan(self, component: Component) -> Plan:
+        """Return the plan of a component, made if there is none. Raise DefinitionError for one that cannot be
+        built: it is not published any more."""
+        plan = self._plan_of.get(component)
+        if plan is not None:
+            return plan
+        try:
+            _ = component.definition
+        except DefinitionError as error:
+            self.registries[component.kind].quarantine(component, error)
+            raise
+        kept = self.kept_results  # access rules are those of the tool whose result it is
+        return self._make_plan(component, is_built_in=kept is not None and component is kept.resource)
+
+    def _make_plan(self, component: Component, *, is_built_in: bool) -> Plan:
+        plan = Plan(component, self.stats.setdefault(component.reference, ToolStats()))
+        plan.is_built_in = is_built_in
+        if component.kind == "tool" and not is_built_in:
+            plan.budget = self._budget(component)
+        plan.chain = self._compose(plan)
+        return plan
 
     def _refresh(self) -> None:
         """Keep the plans of tools that are still there; running calls keep the plan they have."""
@@ -789,15 +752,58 @@ class Dispatcher:
             if tool in self.registries[tool.kind].versions(tool.name)
         }
 
+    # --- large results ---
+
+    @property
+    def may_keep_results(self) -> bool:
+        """Whether large results may be kept for their callers to read, as resources."""
+        if not self.keeps_results:
+            return False
+        if self.max_result_tokens or self.kept_results is not None:
+            return True
+        return any(tool.options.max_result_tokens for tool in self.registry.snapshot.tools)
+
+    def _may_read_results_of(self, principal: Principal, tool: str) -> bool:
+        return self.may_read(principal, self.registry.try_get(tool))
+
+    def _budget(self, tool: Component) -> ResultBudget | None:
+        """Return the budget for the results of a tool: its own, or that of the server."""
+        options = tool.options
+        own = options.max_result_tokens
+        most = self.max_result_tokens if own is None else own
+        if not most:
+            return None
+        from toolcrib.dispatch.large_results import KeptResults, ResultBudget  # few servers have a budget
+
+        with self._lock:
+            if self.keeps_results and self.kept_results is None:
+                storage = StateHandle() if self.server is None else self.server.storage
+                self.kept_results = KeptResults(self._may_read_results_of, storage)
+        return ResultBudget(tool, most, options.large_results or self.large_results, self.kept_results)
+
     def close(self) -> None:
         self.runner.close()
         self.crashes.flush(1.0)
 
 
-def _shorten(limit: float | None, asked: float) -> float:
-    """Return the shorter of two time limits: a caller cannot get more time than the tool has."""
-    asked = _check_limit(asked)
-    return asked if limit is None else min(asked, limit)
+def _read_form(schema: Any) -> tuple[Mapping[str, Any], Convert | None]:
+    from toolcrib.schema.arguments import read_form  # start-up time: few tools ask
+
+    return read_form(schema)
+
+
+def is_unfinished(value: Any) -> bool:
+    """Return whether a value has to be awaited: a coroutine, a future or an async generator."""
+    return type(value) not in BUILT_IN and (inspect.isawaitable(value) or hasattr(value, "__anext__"))
+
+
+async def settle(plan: Plan, value: Any) -> Result:
+    """Return the result of a value that has to be awaited."""
+    if not hasattr(value, "__anext__"):
+        value = await value
+    if hasattr(value, "__anext__"):
+        value = await plan.results.gather(value)
+    return plan.results.finish(value)
 
 
 def _check_limit(timeout_s: Any) -> float:

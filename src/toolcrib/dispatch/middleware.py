@@ -22,10 +22,8 @@ changes it, or returns a `Result` of its own without calling `next`. To refuse a
 - `on_task(call)`: called where a call becomes a task, which is answered before it ends; may be async;
 - `open()` and `close()`, sync or async: called when the server starts and stops.
 
-Access control, quotas, audit and telemetry are middleware too. The order is fixed, outermost first: audit,
-telemetry, outcome, access, quota, required audit records, then the middleware of the server in the order it
-was added. So added middleware sees only calls that the policy admits, and what it does is part of the audit
-record.
+The policy runs around all of it (see `toolcrib.policy.enforcer`). So added middleware sees only calls that
+the policy admits, and what it does is part of the audit record.
 """
 
 from __future__ import annotations
@@ -33,23 +31,17 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-import itertools
 import logging
-import secrets
-import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from toolcrib.component import Component
 from toolcrib.content import Result, text_block
-from toolcrib.context import Channel, InputNeeded, Principal
-from toolcrib.dispatch.runners import Outlive
+from toolcrib.context import InputNeeded, Principal
+from toolcrib.dispatch.calls import Call, CallRegistry
 from toolcrib.errors import ConfigurationError, PolicyError, ToolNotFoundError
-from toolcrib.validation import codec
 
-if TYPE_CHECKING:
-    from toolcrib.schema.received import Received
+__all__ = ["Call", "CallPolicy", "Middleware", "Next", "Pipeline"]
 
 logger = logging.getLogger("toolcrib")
 
@@ -57,151 +49,88 @@ REFUSAL = "toolcrib/refusal"
 """The key of a result's `_meta` that tells programs why a call was refused."""
 MAX_VIEWS = 1_000
 
-Next = Callable[["Call"], Awaitable[Result]]
-Middleware = Callable[["Call", Next], Awaitable[Result]]
-Check = Callable[["Call", dict[str, Any]], Awaitable[None] | None]
-"""Looks at validated arguments before the tool runs. Raises CallError to refuse, InputNeeded to ask first."""
-Convert = Callable[[], Awaitable["Received"]]
-"""Converts the arguments of a call and returns them as the tool gets them. The tool is called with these."""
-Fail = Callable[["Call", BaseException], Result]
+Next = Callable[[Call], Awaitable[Result]]
+Middleware = Callable[[Call, Next], Awaitable[Result]]
+Fail = Callable[[Call, BaseException], Result]
 Admission = Callable[[Mapping[str, Any]], bool]
 """Returns whether access rules let a principal run something with these arguments."""
 
 
-@dataclass(slots=True, eq=False)
-class Call:
-    """One call of a tool on its way through the middleware, and the record of how it ended.
+class CallPolicy(Protocol):
+    """The policy of a server, as calls need it: `toolcrib.policy.enforcer.PolicyEnforcer`."""
 
-    Middleware may replace `arguments`, `channel` and `checks`, and `shorten` the time limit, before it
-    calls `next`.
-    """
+    @property
+    def depends_on_principal(self) -> bool:
+        """Whether two principals may see different tools."""
 
-    id: str
-    """Names the call in the audit log, in log lines and in the report of a crash."""
-    name: str
-    """The name as the caller spelt it."""
-    tool: Component | None
-    """None for a call of a tool that does not exist, which only audit and telemetry see."""
-    arguments: Mapping[str, Any] | None
-    """The arguments as they were received, not validated yet."""
-    principal: Principal
-    channel: Channel
-    timeout_s: float | None = None
-    is_built_in: bool = False
-    """Whether toolcrib adds the tool or resource itself: a search tool, or the reader of kept results.
+    async def open(self) -> None: ...
 
-    No access rule names it. Rules apply to the tools that it calls, and only its caller reads a kept result.
-    """
-    started: float = field(default_factory=time.perf_counter)
-    checks: tuple[Check, ...] = ()
-    sees_converted: bool = False
-    """Whether a check wants to see the arguments as the tool gets them."""
-    convert: Convert | None = None
-    """Where `sees_converted` is set and conversion can change the arguments: converts them."""
-    outlive: Outlive | None = None
-    """Called where the call is answered while its code still runs."""
-    has_run: bool = False
-    """Whether the arguments passed all checks, so that the tool was called."""
-    is_cached: bool = False
-    """Whether the result is one that was kept: see the option `cache_s` of tools."""
-    on_start: Callable[[Call], None] | None = None
-    """Called when the arguments have passed all checks, right before the tool is called."""
-    decision: str = "allowed"
-    rule: str | None = None
-    arguments_bytes: int | None = None
-    arguments_digest: str | None = None
-    outcome: str = ""
-    code: str | None = None
-    duration_s: float = 0.0
-    result_bytes: int | None = None
+    async def close(self) -> None: ...
 
-    def begin(self) -> None:
-        """Note that the arguments have passed all checks: the tool is called next."""
-        self.has_run = True
-        if self.on_start is not None:
-            self.on_start(self)
+    def is_visible(self, principal: Principal, tool: Component) -> bool: ...
 
-    def shorten(self, timeout_s: float) -> None:
-        """Give the tool at most this many seconds; a limit that is shorter already stays."""
-        if self.timeout_s is None or timeout_s < self.timeout_s:
-            self.timeout_s = timeout_s
+    def view(self, principal: Principal, tools: tuple[Component, ...]) -> tuple[Component, ...]:
+        """Return the tools that a principal may see: the same object as long as they stay the same."""
 
-    def measure_arguments(self) -> int:
-        """Return the size of the arguments as JSON, in bytes."""
-        if self.arguments_bytes is None:
-            self.arguments_bytes = len(codec.encode(self.arguments or {}))
-        return self.arguments_bytes
+    def missing_scopes(self, principal: Principal, tool: Component) -> tuple[str, ...]:
+        """Return the scopes that a principal lacks to use a tool that it sees."""
 
+    def admission(self, principal: Principal, tool: Component, unknown: Collection[str]) -> Admission | None:
+        """Return the test that access rules are for arguments, None if they do not look at any. `unknown` are
+        arguments that will be known later."""
 
-@dataclass(frozen=True, slots=True)
-class LongCall:
-    """A call that may become a task. `timeout_s` is the limit of a tool without its own; `on_start` is called
-    right before the tool is."""
+    def guard(self, tool: Component | None, run: Next, calls: CallRegistry) -> Next:
+        """Return `run` with the policy around it: it decides about calls of a tool, and records all. None
+        stands for tools that do not exist."""
 
-    timeout_s: float
-    on_start: Callable[[Call], None]
-
-
-class RecordWritten(asyncio.Future[bool]):
-    """Awaited by a call that has ended, until its audit record is written.
-
-    Nothing of the tool runs after it, so the transport that sends the reply may wait for it without a task.
-    """
+    async def note_task(self, call: Call) -> None:
+        """Note that a call has become a task."""
 
 
 class Pipeline:
-    """The middleware of one server.
+    """What is around the calls of one server: its `policy`, and the middleware that its author `added`."""
 
-    `observers` see every call, also of unknown tools; `policy` decides about calls of tools that exist;
-    `added` is the middleware of the server's author.
-    """
-
-    def __init__(
-        self,
-        observers: Iterable[Middleware] = (),
-        policy: Iterable[Middleware] = (),
-        added: Iterable[Middleware] = (),
-    ) -> None:
-        self._observers = tuple(observers)
-        self._policy = tuple(policy)
+    def __init__(self, added: Iterable[Middleware] = (), policy: CallPolicy | None = None) -> None:
+        self.policy = policy
         self._added = tuple(added)
         self._opened: list[Middleware] = []
-        self._filters = [part for part in (*self._policy, *self._added) if hasattr(part, "visible")]
+        self._filters: list[Any] = [part for part in self._added if hasattr(part, "visible")]
         self._views: dict[tuple[Component, ...], tuple[Component, ...]] = {}
-        self.depends_on_principal = any(getattr(part, "depends_on_principal", True) for part in self._filters)
+        self.depends_on_principal = (policy is not None and policy.depends_on_principal) or any(
+            getattr(part, "depends_on_principal", True) for part in self._filters
+        )
         """Whether two principals may see different tools."""
-        self._id_prefix = secrets.token_hex(5)
-        self._numbers = itertools.count(1)
-        self._unknown = _chain(self._observers, _raise_unknown)
 
     # --- life cycle ---
 
     async def open(self) -> None:
-        """Open every middleware, outermost first."""
-        for part in (*self._observers, *self._policy, *self._added):
-            if part in self._added:
-                self._opened.append(part)  # before it is opened: one that fails is closed as well
+        """Open the policy and every middleware, outermost first."""
+        if self.policy is not None:
+            await self.policy.open()
+        for part in self._added:
+            self._opened.append(part)  # before it is opened: one that fails is closed as well
             if hasattr(part, "open"):
                 await call_hook(part.open)
 
     async def close(self) -> None:
-        """Close every middleware, innermost first; added ones only if they were opened."""
+        """Close every middleware that was opened, innermost first, and the policy."""
         opened, self._opened = self._opened, []
-        for part in reversed((*self._observers, *self._policy, *opened)):
+        for part in reversed(opened):
             try:
                 if hasattr(part, "close"):
                     await call_hook(part.close)
             except Exception:
                 logger.exception("closing middleware %s failed", type(part).__name__)
+        if self.policy is not None:
+            await self.policy.close()
 
     # --- visibility ---
 
     def view(self, principal: Principal, tools: tuple[Component, ...]) -> tuple[Component, ...]:
         """Return the tools that a principal may see: the same object as long as they stay the same."""
+        if self.policy is not None:
+            tools = self.policy.view(principal, tools)
         for part in self._filters:
-            if hasattr(part, "view"):  # it remembers what it decided
-                tools = part.view(principal, tools)
-                continue
             seen = tuple(tool for tool in tools if part.visible(principal, tool))
             if len(seen) < len(tools):
                 if len(self._views) >= MAX_VIEWS:
@@ -209,52 +138,40 @@ class Pipeline:
                 tools = self._views.setdefault(seen, seen)
         return tools
 
-    def missing_scopes(self, principal: Principal, tool: Component) -> tuple[str, ...]:
-        """Return the scopes that a principal lacks to use a tool that it sees."""
-        parts = (part for part in self._policy if hasattr(part, "missing_scopes"))
-        return tuple(scope for part in parts for scope in part.missing_scopes(principal, tool))
-
-    def admission(self, principal: Principal, tool: Component, unknown: Collection[str]) -> Admission | None:
-        """Return the test that access rules are for arguments, None if they do not look at any. `unknown` are
-        arguments that will be known later."""
-        parts = (part for part in self._policy if hasattr(part, "admission"))
-        return next((part.admission(principal, tool, unknown) for part in parts), None)
-
     def is_visible(self, principal: Principal, tool: Component) -> bool:
+        if self.policy is not None and not self.policy.is_visible(principal, tool):
+            return False
         return all(part.visible(principal, tool) for part in self._filters)
 
     # --- calls ---
 
-    def next_id(self) -> str:
-        """Return the id of the next call."""
-        return f"{self._id_prefix}{next(self._numbers):x}"
-
-    def compose(self, tool: Component, run: Next, fail: Fail) -> Next:
+    def compose(self, tool: Component, run: Next, fail: Fail, calls: CallRegistry) -> Next:
         """Return the whole way of a call of one tool, ending in `run`. `fail` makes a result of an
         exception that added middleware raised."""
         if self._added:
             run = self._contain(tool, run, fail)
-        return _chain((*self._observers, *_select(self._policy, tool)), run)
+        return record_calls(run, calls) if self.policy is None else self.policy.guard(tool, run, calls)
 
     def _contain(self, tool: Component, run: Next, fail: Fail) -> Next:
         """Return the way through added middleware: refuse hidden tools, and turn whatever it raises, or
         returns by mistake, into a result."""
-        added = _select(self._added, tool)
-        chain = _chain(added, run)
-        filters = [part for part in self._added if hasattr(part, "visible")]
+        added = [part for part in self._added if not hasattr(part, "applies_to") or part.applies_to(tool)]
+        chain, filters = run, self._filters
+        for part in reversed(added):
+            chain = link(part, chain)
         checks = tuple(part.check_arguments for part in added if hasattr(part, "check_arguments"))
 
         async def run_added(call: Call) -> Result:
             call.checks += checks
             try:
                 if not call.is_built_in and not all(part.visible(call.principal, tool) for part in filters):
-                    call.decision = "denied"
+                    call.record.decision = "denied"
                     raise ToolNotFoundError(call.name)
                 result = await chain(call)
             except (InputNeeded, ToolNotFoundError, asyncio.CancelledError, GeneratorExit):
                 raise
             except PolicyError as error:
-                call.decision = "denied"
+                call.record.decision = "denied"
                 return refusal_result(error)
             except BaseException as error:
                 return fail(call, error)
@@ -264,32 +181,33 @@ class Pipeline:
 
         return run_added
 
-    async def reject_unknown(self, call: Call) -> None:
-        """Let audit and telemetry see a call of a tool that does not exist. Raises ToolNotFoundError."""
-        call.decision = "unknown"
-        await self._unknown(call)
-
     async def announce_task(self, call: Call) -> None:
-        """Let middleware know that a call has become a task."""
-        for part in (*self._observers, *self._policy, *self._added):
-            if hasattr(part, "on_task"):
-                try:
-                    await call_hook(functools.partial(part.on_task, call))
-                except Exception:
-                    logger.exception("middleware %s failed in on_task", type(part).__name__)
+        """Let the policy and middleware know that a call has become a task."""
+        hooks = [part.on_task for part in self._added if hasattr(part, "on_task")]
+        if self.policy is not None:
+            hooks.insert(0, self.policy.note_task)
+        for hook in hooks:
+            try:
+                await call_hook(functools.partial(hook, call))
+            except Exception:
+                logger.exception("middleware %s failed in on_task", type(hook.__self__).__name__)
 
-    def reject(self, call: Call, error: BaseException) -> None:
-        """Let audit and telemetry see a call that ended before its tool was looked up, for want of room."""
-        call.decision = "unheard"
 
-        async def run(_: Call) -> Result:
-            raise error
+def record_calls(run: Next, calls: CallRegistry) -> Next:
+    """Return `run`, and as long as somebody reads the records of calls, with a record for each."""
+    if not calls.readers:
+        return run
 
+    async def run_recorded(call: Call) -> Result:
         try:
-            _chain(self._observers, run)(call).__await__().send(None)  # it has nothing to wait for
-        except BaseException as raised:
-            if raised is not error and not isinstance(raised, StopIteration):
-                raise
+            result = await run(call)
+        except BaseException as error:
+            calls.end(call, error)
+            raise
+        calls.end(call, result)
+        return result
+
+    return run_recorded
 
 
 def check_middleware(part: Any) -> Middleware:
@@ -324,25 +242,13 @@ def refusal_result(error: PolicyError) -> Result:
     return Result([text_block(str(error))], is_error=True, error=error, meta=meta)
 
 
-def _select(parts: Iterable[Middleware], tool: Component) -> list[Middleware]:
-    return [part for part in parts if not hasattr(part, "applies_to") or part.applies_to(tool)]
+def link(part: Middleware, following: Next) -> Next:
+    """Return the way through one middleware and what follows."""
 
-
-def _chain(parts: Iterable[Middleware], run: Next) -> Next:
-    for part in reversed(tuple(parts)):
-        run = _link(part, run)
-    return run
-
-
-def _link(part: Middleware, following: Next) -> Next:
     def run(call: Call) -> Awaitable[Result]:
         return part(call, following)
 
     return run
-
-
-def _raise_unknown(call: Call) -> Awaitable[Result]:
-    raise ToolNotFoundError(call.name)
 
 
 async def call_hook(hook: Callable[[], Any]) -> None:

@@ -1,20 +1,41 @@
-"""A policy at work: its parts as the middleware of a server, in a fixed order (docs/decisions/0022)."""
+"""A policy at work: what it decides about a call, and what it records of it (docs/decisions/0022).
+
+`Guard` is the policy around the calls of one tool. It runs outside the middleware of the server, in this
+order: the arguments are digested for the record; access; quota; a record that has to come before the call;
+the call, in which the arguments are judged when they are checked; the record.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from toolcrib.component import Component
 from toolcrib.config.settings import Policy
-from toolcrib.dispatch.middleware import Middleware, Pipeline
-from toolcrib.errors import ConfigurationError, ErrorCollector
+from toolcrib.content import Result
+from toolcrib.context import Principal
+from toolcrib.dispatch.calls import Call, CallRegistry
+from toolcrib.dispatch.middleware import (
+    Admission,
+    Middleware,
+    Next,
+    Pipeline,
+    call_hook,
+    link,
+    refusal_result,
+)
+from toolcrib.errors import (
+    AuditUnavailableError,
+    ConfigurationError,
+    ErrorCollector,
+    PolicyError,
+    ThrottledError,
+)
 from toolcrib.policy.access import Access
-from toolcrib.policy.access.middleware import AccessMiddleware
-from toolcrib.policy.outcome import OutcomeMiddleware
+from toolcrib.policy.access.middleware import ArgumentCheck, find_admission, refuse
 from toolcrib.policy.quota import Quota, QuotaMiddleware
 
 if TYPE_CHECKING:
@@ -60,20 +81,54 @@ class PolicyEnforcer:
         return self.audit is None or not self.audit.is_damaged
 
     def pipeline(self, added: Iterable[Middleware] = ()) -> Pipeline:
-        """Return the middleware of a server with this policy. `added` runs innermost."""
-        observers: list[Middleware] = []
-        checks: list[Middleware] = [
-            AccessMiddleware(self.access, self.quota.use_once),
-            QuotaMiddleware(self.quota),
-        ]
-        if self.audit is not None:
-            from toolcrib.policy.audit.log import AuditMiddleware, RequiredRecord  # delayed, as above
+        """Return what is around the calls of a server with this policy. `added` runs innermost."""
+        return Pipeline(added, self)
 
-            observers.append(AuditMiddleware(self.audit, self.policy))
-            checks.append(RequiredRecord(self.audit))
-        if self.telemetry is not None:
-            observers.append(self.telemetry)
-        return Pipeline([*observers, OutcomeMiddleware()], checks, added)
+    # --- for the pipeline ---
+
+    @property
+    def depends_on_principal(self) -> bool:
+        return self.access.depends_on_principal
+
+    async def open(self) -> None:
+        if self.audit is not None:
+            try:
+                await self.audit.open()
+            except ConfigurationError as error:
+                raise self.policy.error_from("audit.file", error) from None
+        await self.quota.open()
+
+    async def close(self) -> None:
+        for part in (self.quota, self.telemetry, self.audit):
+            try:
+                if part is not None:
+                    await call_hook(part.close)
+            except Exception:
+                logger.exception("closing %s failed", type(part).__name__)
+
+    def is_visible(self, principal: Principal, tool: Component) -> bool:
+        return self.access.is_visible(principal, tool)
+
+    def view(self, principal: Principal, tools: tuple[Component, ...]) -> tuple[Component, ...]:
+        return self.access.view(principal, tools)
+
+    def missing_scopes(self, principal: Principal, tool: Component) -> tuple[str, ...]:
+        return self.access.decide(principal, tool).missing
+
+    def admission(self, principal: Principal, tool: Component, unknown: Collection[str]) -> Admission | None:
+        return find_admission(self.access, principal, tool, unknown)
+
+    def guard(self, tool: Component | None, run: Next, calls: CallRegistry) -> Next:
+        if tool is not None and self.quota.limits_tool(tool):
+            run = link(QuotaMiddleware(self.quota), run)
+        guard = Guard(self, tool, run, calls)
+        return guard if self.telemetry is None else link(self.telemetry, guard)
+
+    async def note_task(self, call: Call) -> None:
+        if self.audit is not None:
+            await self.audit.record_task(call)
+
+    # --- checks ---
 
     def check(self, tools: Sequence[Component]) -> list[ConfigurationError]:
         """Return what in the policy matches none of these tools."""
@@ -85,6 +140,78 @@ class PolicyEnforcer:
         for problem in sorted(unmatched - self._warned):
             logger.warning("%s", problem)
         self._warned = unmatched
+
+
+class Guard:
+    """The policy around the calls of one tool, or of tools that do not exist."""
+
+    __slots__ = ("_access", "_audit", "_calls", "_must_record", "_run", "_tool", "_use_once")
+
+    def __init__(
+        self, enforcer: PolicyEnforcer, tool: Component | None, run: Next, calls: CallRegistry
+    ) -> None:
+        self._access = enforcer.access
+        self._audit = enforcer.audit
+        self._use_once = enforcer.quota.use_once
+        self._tool = tool
+        self._run = run
+        self._calls = calls
+        options = None if tool is None else tool.options
+        self._must_record = options is not None and (options.destructive or options.audit == "required")
+
+    async def __call__(self, call: Call) -> Result:
+        audit, tool, record, channel = self._audit, self._tool, call.record, call.channel
+        arguments = call.arguments  # as they were received, whatever middleware makes of them
+        result = _NO_RESULT
+        error: BaseException | None = None
+        if audit is not None:
+            record.arguments_digest, record.arguments_bytes = audit.digest(arguments)
+        try:
+            if tool is not None and not call.is_built_in:
+                decision = self._access.decide_call(call.principal, tool, arguments)
+                if decision.constant is not None:  # else it depends on the arguments
+                    record.rule = decision.rule
+                if decision.missing or not decision.is_visible:
+                    record.rule = decision.deciding_rule
+                    record.decision = "denied"
+                    raise refuse(call, tool, decision)
+                if not decision.is_final:
+                    call.sees_converted = decision.rules.compares_received
+                    call.checks = (ArgumentCheck(tool, decision, self._use_once), *call.checks)
+            if self._must_record and audit is not None:
+                await audit.require(call)
+            result = await self._run(call)
+        except PolicyError as refused:
+            result = _note_refusal(call, refused)
+        except BaseException as raised:
+            error = raised
+        self._calls.end(call, result if error is None else error)
+        if audit is not None:
+            committed = audit.record(call, arguments, error)
+            if committed is not None:
+                if channel.sends_reply:
+                    channel.committed = committed
+                else:
+                    await committed
+        try:
+            if error is not None:
+                raise error
+        finally:
+            error = None  # its traceback refers to this frame
+        return result
+
+
+_NO_RESULT = Result()
+
+
+def _note_refusal(call: Call, error: PolicyError) -> Result:
+    """Return the result of a call that the policy refused."""
+    call.record.decision = "denied"
+    if isinstance(error, ThrottledError):
+        call.record.rule = f"limit {error.details['limit']}"
+    elif isinstance(error, AuditUnavailableError):
+        call.record.rule = "audit"
+    return refusal_result(error)
 
 
 def find_unmatched(policy: Policy, tools: Sequence[Component]) -> list[ConfigurationError]:

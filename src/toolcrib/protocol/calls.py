@@ -12,7 +12,7 @@ import json
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +20,7 @@ from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NO_REQUEST, RESERVED, InputNeeded, Principal, Question, RequestInfo
 from toolcrib.context import Headers as HTTPHeaders
 from toolcrib.context import Reply as PeerReply
+from toolcrib.dispatch.calls import RunningCall
 from toolcrib.errors import (
     CannotAskError,
     InsufficientScopeError,
@@ -165,6 +166,10 @@ class PendingRequest:
     async def run(self) -> Reply:
         raise NotImplementedError
 
+    def describe(self) -> RunningCall | None:
+        """Return the call of this request; None if it calls nothing."""
+        return None
+
     def close(self) -> None:
         inflight = self.peer.inflight
         if inflight is not None and inflight.get(self.id) is self:
@@ -226,15 +231,18 @@ class CallLimit:
 class ToolCall(PendingRequest):
     """One tools/call."""
 
+    sends_reply = True
     __slots__ = (
         "_progress",
         "_started",
         "answers",
         "arguments",
         "capabilities",
+        "committed",
         "engine",
         "level",
         "name",
+        "request",
         "revision",
         "state",
         "token",
@@ -255,7 +263,7 @@ class ToolCall(PendingRequest):
         trace: str | None = None,
     ) -> None:
         self.peer = peer  # as in PendingRequest, without a second call
-        self.id = id_
+        self.id = self.request = id_
         self.is_cancelled = False
         self.is_gone = False
         self.task = None
@@ -269,6 +277,7 @@ class ToolCall(PendingRequest):
         self.trace = trace
         self.answers: dict[str, Any] | None = None
         self.state: SealedState | None = None
+        self.committed: asyncio.Future[bool] | None = None
         self._progress: float | None = None
         self._started = 0.0
 
@@ -284,13 +293,15 @@ class ToolCall(PendingRequest):
             if logger.isEnabledFor(logging.INFO):
                 log_call(self.name, self.arguments, values=engine.settings.log_arguments)
             result = await self._dispatch()
+            reply = None if result.error is None else self._error_reply(result.error)
         except ToolNotFoundError:
-            return error_reply(self.id, self._not_found())
+            reply = error_reply(self.id, self._not_found())
         except InputNeeded as needed:
-            if self.revision.modern and needed.questions:
-                return self._reply_with_questions(needed.questions)
-            unexpected = "The tool wants an answer to something it did not ask."
-            return self._encode(Result([text_block(unexpected)], is_error=True))
+            result = Result(
+                [text_block("The tool wants an answer to something it did not ask.")], is_error=True
+            )
+            asks = self.revision.modern and needed.questions
+            reply = self._reply_with_questions(needed.questions) if asks else None
         finally:
             if limit.queue:
                 limit.leave()
@@ -298,11 +309,12 @@ class ToolCall(PendingRequest):
                 limit.running -= 1
             if self.peer.inflight is not None:
                 self.close()
-        if result.error is not None and (reply := self._error_reply(result.error)) is not None:
-            return reply
-        return self._encode(result)
+        if reply is None:
+            reply = self._encode(result)
+        reply.committed = self.committed
+        return reply
 
-    def _dispatch(self) -> Coroutine[Any, Any, Result]:
+    def _dispatch(self) -> Awaitable[Result]:
         return self.engine.dispatcher.call(
             self.name, self.arguments, principal=self.peer.principal, channel=self
         )
@@ -326,6 +338,10 @@ class ToolCall(PendingRequest):
 
     def _drop(self, error: BaseException) -> None:
         self.engine.dispatcher.reject(self.name, self.arguments, self.peer.principal, self, error)
+
+    def describe(self) -> RunningCall:
+        running_s = time.monotonic() - self._started if self._started else None
+        return RunningCall(self.id, self.peer.principal.name, self.name, running_s)
 
     def _error_reply(self, error: Exception) -> Reply | None:
         """Return the JSON-RPC error for a failure that this revision does not report in a result."""
@@ -356,10 +372,6 @@ class ToolCall(PendingRequest):
         return Reply(codec.write({"jsonrpc": "2.0", "id": self.id, "result": wire}))
 
     # --- the channel of the call ---
-
-    @property
-    def request(self) -> Id:
-        return self.id
 
     @property
     def session(self) -> Session | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.dispatch.features import FeatureDispatcher
+from toolcrib.dispatch.dispatcher import Dispatcher
 from toolcrib.protocol import completion, legacy, messages, modern
 from toolcrib.protocol.calls import CallLimit, Peer, PendingRequest
 from toolcrib.protocol.lists import ListCache
@@ -71,7 +71,7 @@ class Engine:
 
     def __init__(
         self,
-        dispatcher: FeatureDispatcher,
+        dispatcher: Dispatcher,
         settings: EngineSettings,
         *,
         now: Callable[[], float] = time.monotonic,

@@ -5,6 +5,7 @@ The only module that writes JSON-RPC envelopes.
 
 from __future__ import annotations
 
+from asyncio import Future
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,15 +51,17 @@ class RPCError(Exception):
 class Reply:
     """The reply to one message: a JSON body, or none where nothing is sent back (an accepted notification).
 
-    `status` and `headers` are for HTTP; other transports ignore them.
+    `status` and `headers` are for HTTP; other transports ignore them. `committed` is the audit record of the
+    call: the reply must not leave before it is done.
     """
 
-    __slots__ = ("body", "headers", "status")
+    __slots__ = ("body", "committed", "headers", "status")
 
     def __init__(self, body: bytes | None, status: int = 200, headers: Headers = ()) -> None:
         self.body = body
         self.status = status
         self.headers = headers
+        self.committed: Future[bool] | None = None
 
 
 ACCEPTED = Reply(None, 202)

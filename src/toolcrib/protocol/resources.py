@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from toolcrib.component import Component, Kind
 from toolcrib.content import Result
+from toolcrib.dispatch.calls import RunningCall
 from toolcrib.errors import (
     CannotAskError,
     FileTooLargeError,
@@ -43,7 +44,7 @@ class FeatureRequest(ToolCall):
     __slots__ = ("target",)
     target: Component | None
 
-    def _dispatch(self) -> Coroutine[Any, Any, Result]:
+    def _dispatch(self) -> Awaitable[Result]:
         return self.engine.dispatcher.run(
             self.target,
             self.name,
@@ -52,6 +53,9 @@ class FeatureRequest(ToolCall):
             principal=self.peer.principal,
             channel=self,
         )
+
+    def describe(self) -> RunningCall:
+        return super().describe()._replace(tool=f"{self.kind}:{self.name}")
 
     def _drop(self, error: BaseException) -> None:
         name = f"{self.kind}:{self.name}"

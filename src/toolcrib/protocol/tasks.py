@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from toolcrib.content import Result
 from toolcrib.context import LOCAL, NO_CHANNEL, InputNeeded, Principal, Question
 from toolcrib.context import Reply as PeerReply
-from toolcrib.dispatch.middleware import LongCall
 from toolcrib.dispatch.rate_limit import LogLimiter
 from toolcrib.errors import CannotAskError, InsufficientScopeError
 from toolcrib.protocol import messages, questions
@@ -32,7 +31,7 @@ from toolcrib.validation import codec
 
 if TYPE_CHECKING:
     from toolcrib.config.settings import Tasks
-    from toolcrib.dispatch.middleware import Call
+    from toolcrib.dispatch.calls import Call
     from toolcrib.protocol.engine import Engine
     from toolcrib.protocol.subscriptions import Subscription
     from toolcrib.state.base import TaskStore
@@ -86,6 +85,7 @@ class TaskCall(ToolCall):
     """One tools/call that may become a task. As a channel it speaks to the client until then, and through the
     store from then on."""
 
+    sends_reply = False  # the tool may end long after the reply
     _work: asyncio.Task[Result]
     _begun: asyncio.Future[None]
     _call: Call
@@ -107,10 +107,16 @@ class TaskCall(ToolCall):
         return self._run()
 
     async def _run(self) -> Result:
-        settings = self.engine.tasks.settings
+        settings, principal = self.engine.tasks.settings, self.peer.principal
         self._begun = asyncio.get_running_loop().create_future()
-        long = LongCall(settings.timeout_s, self._begin)
-        calling = self.engine.dispatcher.call_long(self.name, self.arguments, self.peer.principal, self, long)
+        calling = self.engine.dispatcher.call_long(
+            self.name,
+            self.arguments,
+            principal,
+            self,
+            on_start=self._begin,
+            default_s=settings.timeout_s,
+        )
         work = self._work = asyncio.create_task(calling, name=f"call of {self.name}")
         try:
             await asyncio.wait((work, self._begun), return_when=asyncio.FIRST_COMPLETED)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from toolcrib.component import Component, MCPTool, Tool, merge_options
-from toolcrib.dispatch.features import FeatureDispatcher
+from toolcrib.dispatch.dispatcher import Dispatcher
 from toolcrib.errors import BatchError, DefinitionError, InvalidToolError, Location, RegistrationClosedError
 from toolcrib.names import STRICT
 from toolcrib.options import GivenOptions, OptionFields
@@ -41,7 +41,7 @@ STOPPING = "Server is shutting down, registration not allowed"
 class Registration:
     """Registers tools, resources and prompts. The modules behind them are imported when they are used."""
 
-    dispatcher: FeatureDispatcher
+    dispatcher: Dispatcher
     registry: ToolRegistry
     dynamic: bool
     switches: dict[str, bool]

@@ -19,8 +19,8 @@ from toolcrib.component import Component
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Principal
 from toolcrib.definition import ToolDefinition
+from toolcrib.dispatch.dispatcher import Dispatcher
 from toolcrib.dispatch.event_loop import is_in_loop, run_loop
-from toolcrib.dispatch.features import FeatureDispatcher
 from toolcrib.dispatch.lifespan import CallerStates, Lifespan
 from toolcrib.dispatch.middleware import Middleware, Pipeline, check_middleware
 from toolcrib.dispatch.runners import Runner
@@ -111,7 +111,7 @@ class MCPServer(Registration):
             on_duplicate=given.on_duplicate,
             separator=given.separator,
         )
-        self.dispatcher = FeatureDispatcher(self.registry, server=self, timeout_s=given.timeout_s)
+        self.dispatcher = Dispatcher(self.registry, server=self, timeout_s=given.timeout_s)
         self.dispatcher.max_result_tokens = given.max_result_tokens
         self.dispatcher.large_results = given.large_results
         self.dispatcher.keeps_results = given.keeps_sessions

@@ -18,8 +18,7 @@ from asyncio.tasks import _enter_task, _leave_task
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from toolcrib.dispatch.deadline import SuspendedCoroutine, is_suspended_in
-from toolcrib.dispatch.middleware import RecordWritten
+from toolcrib.dispatch.deadline import SuspendedCoroutine
 from toolcrib.protocol import PendingRequest, Reply
 from toolcrib.protocol.messages import INTERNAL_ERROR, RPCError, error_reply
 
@@ -28,40 +27,6 @@ logger = logging.getLogger("toolcrib")
 ReplyTask = asyncio.Task[Reply]
 Finish = Callable[[Reply | None], None]
 """Takes the reply to a request, or None for a request that was cancelled."""
-
-
-class AwaitingRecord:
-    """A call that has run, whose reply is sent once its audit record is committed. That takes no task."""
-
-    __slots__ = ("_coroutine", "_finish", "_record", "_request")
-    _finish: Finish
-
-    def __init__(
-        self, request: PendingRequest, coroutine: Coroutine[Any, Any, Reply], record: RecordWritten
-    ) -> None:
-        self._request = request
-        self._coroutine = coroutine
-        self._record = record
-
-    def wait(self, finish: Finish) -> None:
-        """Have `finish` called as by `follow` when the record is committed."""
-        self._finish = finish
-        self._record._asyncio_future_blocking = False  # as a task does with a future that it waits for
-        self._record.add_done_callback(self._resume)
-
-    def _resume(self, _: object) -> None:
-        request = self._request
-        try:
-            yielded = self._coroutine.send(None)
-        except StopIteration as stop:
-            self._finish(None if request.is_cancelled else stop.value)
-        except Exception as error:
-            self._finish(internal_error(request, error))
-        else:  # it has more to wait for
-            follow(request, _make_task(self._coroutine, yielded), self._finish)
-
-    def as_task(self) -> ReplyTask:
-        return _make_task(self._coroutine, self._record)
 
 
 class _TaskBody(SuspendedCoroutine):
@@ -116,7 +81,7 @@ class EagerStarter:
         self._body: _TaskBody
         self._context: contextvars.Context
 
-    def start(self, request: PendingRequest) -> Reply | ReplyTask | AwaitingRecord:
+    def start(self, request: PendingRequest) -> Reply | ReplyTask:
         """Run a request up to its end or its first suspension; return its reply, or what it waits in."""
         loop, context, task = self._loop, contextvars.copy_context(), self._task
         if task is None or task.cancelling() or len(context) or len(self._context):
@@ -137,8 +102,6 @@ class EagerStarter:
             _leave_task(loop, task)
             if host is not None:
                 _enter_task(loop, host)
-        if type(yielded) is RecordWritten and not is_suspended_in(task):
-            return AwaitingRecord(request, coroutine, yielded)
         self._body.adopt(coroutine, yielded)
         self._task = None
         task._log_destroy_pending = True  # type: ignore[attr-defined]
@@ -146,13 +109,6 @@ class EagerStarter:
         if request.is_cancelled:  # during its first step
             request.cancel()
         return task
-
-    def start_in_task(self, request: PendingRequest) -> Reply | ReplyTask:
-        """Like `start`, for transports that always wait for the record in a task."""
-        outcome = self.start(request)
-        if isinstance(outcome, AwaitingRecord):
-            outcome = request.task = outcome.as_task()
-        return outcome
 
     def close(self) -> None:
         """End the spare task."""
@@ -181,25 +137,26 @@ class EagerStarter:
         return self._task
 
 
-def follow(request: PendingRequest, task: ReplyTask, finish: Finish) -> None:
-    """Have `finish` called with the reply, or with None if the request is cancelled."""
-    task.add_done_callback(functools.partial(_finish, request, finish))
-
-
-def _finish(request: PendingRequest, finish: Finish, task: ReplyTask) -> None:
-    if task.cancelled():  # by code that stops the loop, or by the tool itself, unless the client cancelled
+def follow(request: PendingRequest, outcome: Reply | ReplyTask, finish: Finish) -> None:
+    """Have `finish` called with the reply once the audit record of the call is committed, or with None if the
+    request is cancelled. A reply that waits for nothing is passed on at once."""
+    if not isinstance(outcome, asyncio.Task):
+        reply = outcome
+    elif not outcome.done():
+        outcome.add_done_callback(functools.partial(follow, request, finish=finish))
+        return
+    elif outcome.cancelled():  # by code that stops the loop, or by the tool itself, unless the client did
         reply = error_reply(request.id, RPCError(INTERNAL_ERROR, "The call was cut off", status=503))
     else:
-        error = task.exception()
-        reply = task.result() if error is None else internal_error(request, error)
-    finish(None if request.is_cancelled else reply)
+        error = outcome.exception()
+        reply = outcome.result() if error is None else internal_error(request, error)
+    if reply.committed is None or reply.committed.done():
+        finish(None if request.is_cancelled else reply)
+    else:
+        reply.committed.add_done_callback(lambda _: finish(None if request.is_cancelled else reply))
 
 
 def internal_error(request: PendingRequest, error: BaseException) -> Reply:
     """Log a bug of ours and return the reply to its request; other requests are not affected."""
     logger.error("a request failed inside toolcrib", exc_info=error)
     return error_reply(request.id, RPCError(INTERNAL_ERROR, "Internal error", status=500))
-
-
-def _make_task(coroutine: Coroutine[Any, Any, Reply], yielded: Any) -> ReplyTask:
-    return asyncio.get_running_loop().create_task(SuspendedCoroutine(coroutine, yielded))

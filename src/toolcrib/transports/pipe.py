@@ -30,6 +30,8 @@ class Pipe:
         self._peer = self._make_peer(principal)
         self._starter: EagerStarter | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._open = 0  # requests whose replies wait for something
+        self._drained: asyncio.Future[None] | None = None
         self._is_closed = False
         engine.pipes.add(self._session)
 
@@ -58,7 +60,7 @@ class Pipe:
 
     @property
     def is_idle(self) -> bool:
-        return not self._tasks
+        return not self._open
 
     async def drain(self, timeout_s: float) -> None:
         """Wait for running requests of a peer that sends nothing more: it gives no answers."""
@@ -66,8 +68,9 @@ class Pipe:
         for subscription in self._engine.subscriptions:
             if subscription.peer.session is self._session:
                 subscription.end()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=timeout_s)
+        if self._open:
+            self._drained = asyncio.get_running_loop().create_future()
+            await asyncio.wait((self._drained,), timeout=timeout_s)
 
     async def aclose(self) -> None:
         """End the requests of a peer that has gone, and send nothing more."""
@@ -89,13 +92,21 @@ class Pipe:
     def _run(self, request: PendingRequest) -> None:
         if self._starter is None:
             self._starter = EagerStarter()
-        outcome = self._starter.start_in_task(request)
-        if isinstance(outcome, Reply):
+        outcome = self._starter.start(request)
+        if isinstance(outcome, Reply) and outcome.committed is None:
             self._reply(outcome)
             return
-        follow(request, outcome, self._reply)
-        self._tasks.add(outcome)
-        outcome.add_done_callback(self._tasks.discard)
+        self._open += 1
+        follow(request, outcome, self._end)
+        if isinstance(outcome, asyncio.Task):
+            self._tasks.add(outcome)
+            outcome.add_done_callback(self._tasks.discard)
+
+    def _end(self, reply: Reply | None) -> None:
+        self._open -= 1
+        self._reply(reply)
+        if not self._open and self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
 
     def _reply(self, reply: Reply | None) -> None:
         if reply is not None and reply.body is not None and not self._is_closed:

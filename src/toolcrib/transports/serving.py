@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import LOCAL, Principal
-from toolcrib.dispatch.features import FeatureDispatcher
+from toolcrib.dispatch.dispatcher import Dispatcher
 from toolcrib.errors import BindError, ConfigurationError
 from toolcrib.http_client import is_loopback
 from toolcrib.options import check_settings
@@ -89,7 +89,7 @@ class Transports:
 
     def __init__(
         self,
-        dispatcher: FeatureDispatcher,
+        dispatcher: Dispatcher,
         settings: EngineSettings,
         enforcer: PolicyEnforcer | None = None,
         mounts: Callable[[], Sequence[Mount]] = tuple,
@@ -109,7 +109,7 @@ class Transports:
         self._http: HTTPServer | None = None
         self._retired_s: float | None = None
 
-    def _add_gauges(self, telemetry: TelemetryMiddleware, dispatcher: FeatureDispatcher) -> None:
+    def _add_gauges(self, telemetry: TelemetryMiddleware, dispatcher: Dispatcher) -> None:
         engine = self.engine
         telemetry.gauge("calls_queued", lambda: len(engine.call_limit.queue))
         telemetry.gauge("sessions", lambda: len(engine.sessions) + len(engine.pipes))

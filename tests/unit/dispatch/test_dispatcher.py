@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from toolcrib import MCPServer, ToolError, ToolNotFoundError
-from toolcrib.dispatch.dispatcher import Dispatcher, ToolStats, tool_modules
+from toolcrib.dispatch.dispatcher import Dispatcher
+from toolcrib.dispatch.plans import ToolStats, tool_modules
 from toolcrib.errors import DefinitionError
 from toolcrib.registry.registry import ToolRegistry
 

@@ -8,7 +8,7 @@ import pytest
 
 from toolcrib import MCPServer, ToolError
 from toolcrib.context import Elicitation, InputNeeded
-from toolcrib.dispatch.dispatcher import raise_questions
+from toolcrib.dispatch.failures import raise_questions
 
 WHO, WHEN = (Elicitation(words, {"type": "object"}) for words in ("Who?", "When?"))
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from toolcrib.component import Component
-from toolcrib.content import Result
 from toolcrib.context import CONFIRMATION, Answer, Channel, Elicitation, InputNeeded, Principal
-from toolcrib.dispatch.middleware import Admission, Call, Next
+from toolcrib.dispatch.calls import Call
+from toolcrib.dispatch.middleware import Admission
 from toolcrib.errors import (
     CannotAskError,
     DeniedError,
@@ -36,69 +36,41 @@ UseOnce = Callable[[str, float], Awaitable[bool]]
 """Returns True the first time a mark is used, within so many seconds."""
 
 
-class AccessMiddleware:
-    """Applies the access rules and scopes of a policy: a call passes, is refused, or its tool is hidden."""
+def find_admission(
+    access: Access, principal: Principal, tool: Component, unknown: Collection[str]
+) -> Admission | None:
+    """Return the test that access rules are for arguments, None if they do not look at any. `unknown` are
+    arguments that will be known later."""
+    if tool.is_folder and "path" not in unknown:
 
-    def __init__(self, access: Access, use_once: UseOnce) -> None:
-        self._access = access
-        self._use_once = use_once
-        self.depends_on_principal = access.depends_on_principal
+        def admits_file(given: Mapping[str, Any]) -> bool:
+            decision = access.decide_call(principal, tool, given)
+            return decision.is_visible and not decision.missing
 
-    def visible(self, principal: Principal, tool: Component) -> bool:
-        return self._access.is_visible(principal, tool)
+        return admits_file
+    decision, arguments = access.decide(principal, tool), tool.arguments
+    if decision.constant is not None:
+        return None
+    rules = decision.rules.without(unknown)
+    if unknown:
+        schema = {key: value for key, value in arguments.schema.items() if key != "required"}
+        arguments = replace(arguments, schema=schema)
 
-    def missing_scopes(self, principal: Principal, tool: Component) -> tuple[str, ...]:
-        return self._access.decide(principal, tool).missing
+    def admits(given: Mapping[str, Any]) -> bool:
+        try:
+            checked = arguments.check(given)
+            is_allowed = rules.judge(checked).is_allowed
+            if is_allowed and rules.compares_received:
+                received = arguments.receive(checked, arguments.convert(checked))
+                is_allowed = rules.judge(checked, received).is_allowed
+            return is_allowed
+        except Exception:  # arguments that are invalid, or fail in the author's code, pass no call either
+            return False
 
-    def view(self, principal: Principal, tools: tuple[Component, ...]) -> tuple[Component, ...]:
-        return self._access.view(principal, tools)
-
-    def admission(self, principal: Principal, tool: Component, unknown: Collection[str]) -> Admission | None:
-        if tool.is_folder and "path" not in unknown:
-
-            def admits_file(given: Mapping[str, Any]) -> bool:
-                decision = self._access.decide_call(principal, tool, given)
-                return decision.is_visible and not decision.missing
-
-            return admits_file
-        decision, arguments = self._access.decide(principal, tool), tool.arguments
-        if decision.constant is not None:
-            return None
-        rules = decision.rules.without(unknown)
-        if unknown:
-            schema = {key: value for key, value in arguments.schema.items() if key != "required"}
-            arguments = replace(arguments, schema=schema)
-
-        def admits(given: Mapping[str, Any]) -> bool:
-            try:
-                checked = arguments.check(given)
-                is_allowed = rules.judge(checked).is_allowed
-                if is_allowed and rules.compares_received:
-                    received = arguments.receive(checked, arguments.convert(checked))
-                    is_allowed = rules.judge(checked, received).is_allowed
-                return is_allowed
-            except Exception:  # arguments that are invalid, or fail in the author's code, pass no call either
-                return False
-
-        return admits
-
-    def __call__(self, call: Call, next: Next) -> Awaitable[Result]:
-        if call.is_built_in or call.tool is None:
-            return next(call)
-        decision = self._access.decide_call(call.principal, call.tool, call.arguments)
-        if decision.constant is not None:  # else it depends on the arguments
-            call.rule = decision.rule
-        if decision.missing or not decision.is_visible:
-            call.decision = "denied"
-            call.rule = decision.deciding_rule
-            raise _refuse(call, call.tool, decision)
-        if not decision.is_final:
-            call.sees_converted = decision.rules.compares_received
-            call.checks = (_ArgumentCheck(call.tool, decision, self._use_once), *call.checks)
-        return next(call)
+    return admits
 
 
-class _ArgumentCheck:
+class ArgumentCheck:
     """Applies the rules that depend on arguments.
 
     The arguments are judged as they came, then as the tool gets them, then confirmed. So no validator of
@@ -125,20 +97,20 @@ class _ArgumentCheck:
             judgement = self._judge(call, checked, received)
         if judgement.confirm is not None:
             shown = checked if received is None else received.shown()
-            call.rule = judgement.confirm.rule  # it decides unless a person agrees
+            call.record.rule = judgement.confirm.rule  # it decides unless a person agrees
             try:
                 words = judgement.confirm.words
                 await confirm(self._tool, shown, words, call.channel, self._use_once, sent=checked)
             except NotConfirmedError:
-                call.decision = "denied"
+                call.record.decision = "denied"
                 raise
-            call.rule = judgement.rule
+            call.record.rule = judgement.rule
 
     def _judge(self, call: Call, checked: dict[str, Any], received: Received | None = None) -> Judgement:
         judgement = self._decision.judge(checked, received)
-        call.rule = judgement.rule
+        call.record.rule = judgement.rule
         if not judgement.is_allowed:
-            call.decision = "denied"
+            call.record.decision = "denied"
             if self._tool.kind == "resource" and not judgement.because:
                 raise ToolNotFoundError(call.name)  # as if the whole resource were denied
             problem = f"{self._tool.label} may not be called with these arguments"
@@ -199,8 +171,9 @@ def _printable(value: Any) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}... ({len(text)} characters)"
 
 
-def _refuse(call: Call, tool: Component, decision: Decision) -> Exception:
-    """A tool that a principal may never call does not exist for it; a missing scope is named."""
+def refuse(call: Call, tool: Component, decision: Decision) -> Exception:
+    """Return the error of a call that no arguments can pass: a tool that a principal may never call does not
+    exist for it; a missing scope is named."""
     if not decision.is_visible:
         return ToolNotFoundError(call.name)
     problem = f"{tool.label} requires a scope that you do not have: {' '.join(decision.missing)}"

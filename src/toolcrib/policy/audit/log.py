@@ -1,4 +1,4 @@
-"""The audit log of a server, and the middleware that writes one record for each call.
+"""The audit log of a server, which has one record for each call.
 
 One thread writes. Records that arrive while it writes are committed together, and all waiters of one event
 loop are woken together. While the store fails, replies do not wait: records are kept, up to MAX_QUEUE, and
@@ -18,10 +18,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Literal
 
-from toolcrib.component import Component
-from toolcrib.config.settings import Audit, Policy
-from toolcrib.content import Result
-from toolcrib.dispatch.middleware import Call, Next, RecordWritten
+from toolcrib.config.settings import Audit
+from toolcrib.dispatch.calls import Call
 from toolcrib.errors import AuditUnavailableError, ConfigurationError
 from toolcrib.policy.audit.checkpoints import AuditKey
 from toolcrib.policy.audit.record import Entry, Redaction, encode_entry, to_plain
@@ -50,6 +48,9 @@ CHECK_FILE_S = 1.0
 """The interval at which an idle log checks that its file still exists."""
 QUIET_S = 60.0
 """The least time between two log messages about a failing store."""
+
+
+_NOBODY_WAITS = (asyncio.CancelledError, GeneratorExit)
 
 
 class AuditLog:
@@ -144,13 +145,10 @@ class AuditLog:
 
     # --- records ---
 
-    def commit(
-        self, entry: dict[str, Any], kind: type[asyncio.Future[bool]] = asyncio.Future
-    ) -> Awaitable[bool]:
-        """Record an entry. The result is a future of class `kind` that tells whether it is committed: False
-        if that takes too long or fails."""
+    def commit(self, entry: dict[str, Any]) -> asyncio.Future[bool]:
+        """Record an entry. The result is whether it is committed: not if that takes too long or fails."""
         loop = asyncio.get_running_loop()
-        future = kind(loop=loop)
+        future: asyncio.Future[bool] = loop.create_future()
         waiters = self._waiters
         if waiters is None or waiters.loop is not loop:
             waiters = self._waiters_of(loop)
@@ -171,6 +169,67 @@ class AuditLog:
     def note(self, entry: dict[str, Any]) -> None:
         """Record an entry without waiting for it."""
         self._thread.put(QueuedRecord(encode_entry(self._wall(), entry), None, None))
+
+    # --- calls ---
+
+    def record(
+        self, call: Call, arguments: Mapping[str, Any] | None, error: BaseException | None
+    ) -> asyncio.Future[bool] | None:
+        """Record a call that has ended. Return what the reply waits for; None if nobody waits for one."""
+        ended = call.record
+        entry = self._facts(call, arguments)
+        entry["rule"] = ended.rule
+        entry["decision"] = ended.decision
+        entry["outcome"] = ended.outcome
+        entry["code"] = ended.code
+        entry["duration_ms"] = int(ended.duration_s * 1_000_000) / 1000
+        entry["result_bytes"] = ended.result_bytes
+        if ended.is_cached:
+            entry["cached"] = True
+        if isinstance(error, _NOBODY_WAITS) or ended.decision == "unheard":
+            self.note(entry)
+            return None
+        return self.commit(entry)
+
+    def record_task(self, call: Call) -> Awaitable[bool]:
+        """Record that a call has become a task; its end is another record with the same id."""
+        entry = self._facts(call, call.arguments)
+        duration_ms = int((time.perf_counter() - call.started) * 1_000_000) / 1000
+        entry |= {"rule": call.record.rule, "decision": call.record.decision, "outcome": "task", "code": None}
+        return self.commit({**entry, "duration_ms": duration_ms, "result_bytes": None})
+
+    async def require(self, call: Call) -> None:
+        """Raise AuditUnavailableError for a call that may only happen if it can be recorded, while records
+        cannot be written. If the tool says so, record the call before it happens."""
+        tool = call.tool
+        if tool is not None and tool.options.audit == "required":
+            is_recorded = await self.commit({"kind": "intent", **self._facts(call, call.arguments)})
+        else:
+            is_recorded = await self.prove()
+        if not is_recorded:
+            label = f"Tool '{call.name}'" if tool is None else tool.label
+            raise AuditUnavailableError(
+                f"{label} cannot run now: its calls must be recorded, and the audit log is unavailable."
+            )
+
+    def _facts(self, call: Call, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return what is known of a call when it begins."""
+        record = call.record
+        facts: dict[str, Any] = {
+            "id": record.id,
+            "request": record.request,
+            "principal": record.principal,
+            "tool": record.tool,
+            "version": record.version,
+            "definition": record.definition,
+            "arguments_bytes": record.arguments_bytes,
+            "arguments_digest": record.arguments_digest,
+        }
+        if self.keeps_values:
+            values = self.values_of(arguments)
+            if values is not None:
+                facts["values"] = values
+        return facts
 
     def _waiters_of(self, loop: asyncio.AbstractEventLoop) -> LoopWaiters:
         with self._lock:
@@ -518,105 +577,3 @@ def _resolve_all(items: Iterable[QueuedRecord], is_written: bool) -> None:
 
 
 # --- middleware ---------------------------------------------------------------------------------------
-
-_NOBODY_WAITS = (asyncio.CancelledError, GeneratorExit)
-
-
-class AuditMiddleware:
-    """Writes one record per call. The outermost middleware: nothing runs between the record and the reply."""
-
-    def __init__(self, log: AuditLog, policy: Policy) -> None:
-        self._log = log
-        self._policy = policy
-
-    async def open(self) -> None:
-        try:
-            await self._log.open()
-        except ConfigurationError as error:
-            raise self._policy.error_from("audit.file", error) from None
-
-    async def close(self) -> None:
-        await self._log.close()
-
-    async def __call__(self, call: Call, next: Next) -> Result:
-        arguments = call.arguments  # as they were received, whatever other middleware makes of them
-        call.arguments_digest, call.arguments_bytes = self._log.digest(arguments)
-        try:
-            result = await next(call)
-        except BaseException as error:
-            if (recording := self._record(call, arguments, error)) is not None:
-                await recording
-            raise
-        if (recording := self._record(call, arguments, None)) is not None:
-            await recording
-        return result
-
-    def on_task(self, call: Call) -> Awaitable[bool]:
-        """Record that a call has become a task; its end is another record with the same id."""
-        facts = call_facts(self._log, call, call.arguments)
-        duration_ms = int((time.perf_counter() - call.started) * 1_000_000) / 1000
-        ending = {"rule": call.rule, "decision": call.decision, "outcome": "task", "code": None}
-        return self._log.commit({**facts, **ending, "duration_ms": duration_ms, "result_bytes": None})
-
-    def _record(self, call: Call, arguments: Any, error: BaseException | None) -> Awaitable[bool] | None:
-        """Write the record of a call that has ended. Return what to wait for, where somebody waits for
-        the reply."""
-        log = self._log
-        entry = call_facts(log, call, arguments)
-        entry["rule"] = call.rule
-        entry["decision"] = call.decision
-        entry["outcome"] = call.outcome
-        entry["code"] = call.code
-        entry["duration_ms"] = int(call.duration_s * 1_000_000) / 1000
-        entry["result_bytes"] = call.result_bytes
-        if call.is_cached:
-            entry["cached"] = True
-        if isinstance(error, _NOBODY_WAITS) or call.decision == "unheard":
-            log.note(entry)
-            return None
-        # A call that a tool makes has no request, and more than a reply follows its record.
-        return log.commit(entry, asyncio.Future if entry["request"] is None else RecordWritten)
-
-
-class RequiredRecord:
-    """Refuses calls that may only happen where they can be recorded, while records cannot be written."""
-
-    def __init__(self, log: AuditLog) -> None:
-        self._log = log
-
-    def applies_to(self, tool: Component) -> bool:
-        return bool(tool.options.destructive or tool.options.audit == "required")
-
-    async def __call__(self, call: Call, next: Next) -> Result:
-        tool = call.tool
-        if tool is not None and tool.options.audit == "required":
-            facts = call_facts(self._log, call, call.arguments)
-            is_recorded = await self._log.commit({"kind": "intent", **facts})
-        else:
-            is_recorded = await self._log.prove()
-        if not is_recorded:
-            label = f"Tool '{call.name}'" if tool is None else tool.label
-            raise AuditUnavailableError(
-                f"{label} cannot run now: its calls must be recorded, and the audit log is unavailable."
-            )
-        return await next(call)
-
-
-def call_facts(log: AuditLog, call: Call, arguments: Any) -> dict[str, Any]:
-    """Return what is known of a call when it begins."""
-    tool = call.tool
-    facts: dict[str, Any] = {
-        "id": call.id,
-        "request": call.channel.request,
-        "principal": call.principal.name,
-        "tool": call.name if tool is None else tool.reference,
-        "version": None if tool is None else tool.version,
-        "definition": None if tool is None else tool.definition.fingerprint,
-        "arguments_bytes": call.arguments_bytes,
-        "arguments_digest": call.arguments_digest,
-    }
-    if log.keeps_values:
-        values = log.values_of(arguments)
-        if values is not None:
-            facts["values"] = values
-    return facts

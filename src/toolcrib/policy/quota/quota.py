@@ -11,10 +11,10 @@ from toolcrib.component import Component
 from toolcrib.config.settings import Policy
 from toolcrib.content import Result, text_block
 from toolcrib.context import Channel, InputNeeded, Principal, Question, Reply
-from toolcrib.dispatch.middleware import Call, Next
+from toolcrib.dispatch.calls import Call, exceeds_size
+from toolcrib.dispatch.middleware import Next
 from toolcrib.dispatch.rate_limit import NS
 from toolcrib.errors import CannotAskError, ConfigurationError, ErrorCollector, InvalidResultError
-from toolcrib.policy.outcome import exceeds_size
 from toolcrib.policy.quota.ledger import Slot, Store
 from toolcrib.policy.quota.limits import CallLimits, CompiledLimit, refuse_size
 from toolcrib.policy.quota.memory_store import MemoryStore
@@ -123,9 +123,6 @@ class QuotaMiddleware:
 
     def __init__(self, quota: Quota) -> None:
         self._quota = quota
-        self.open = quota.open
-        self.close = quota.close
-        self.applies_to = quota.limits_tool
 
     def __call__(self, call: Call, next: Next) -> Awaitable[Result]:
         channel = call.channel

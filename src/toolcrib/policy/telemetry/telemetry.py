@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from toolcrib import __version__
 from toolcrib.config.settings import Telemetry
 from toolcrib.content import Result
-from toolcrib.dispatch.middleware import Call, Next
+from toolcrib.dispatch.calls import Call
+from toolcrib.dispatch.middleware import Next
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy.telemetry.metrics import (
     CONTENT_TYPE,
@@ -55,7 +56,7 @@ class TelemetryMiddleware:
             return await (next(call) if span is None else span.run(next(call)))
         finally:
             if metrics is not None:
-                metrics.end(tool, call.outcome, call.code, call.duration_s)
+                metrics.end(tool, call.record.outcome, call.record.code, call.record.duration_s)
             if tracing is not None:
                 tracing.end(span, tool, call)
 

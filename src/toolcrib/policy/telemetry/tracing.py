@@ -16,7 +16,7 @@ from opentelemetry import metrics, trace
 from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from toolcrib.dispatch.middleware import Call
+from toolcrib.dispatch.calls import Call
 
 logger = logging.getLogger("toolcrib")
 
@@ -96,7 +96,7 @@ class Tracing:
             return None
 
     def end(self, running: CallSpan | None, tool: str | None, call: Call) -> None:
-        error_type = None if call.outcome in _NOT_ERRORS else call.code or TOOL_ERROR
+        error_type = None if call.record.outcome in _NOT_ERRORS else call.record.code or TOOL_ERROR
         try:
             if running is not None:
                 _end_span(running.span, call, error_type)
@@ -104,7 +104,7 @@ class Tracing:
             if error_type is not None:
                 attributes["error.type"] = error_type
             context = None if running is None else running.context
-            self._durations.record(call.duration_s, attributes, context)
+            self._durations.record(call.record.duration_s, attributes, context)
         except Exception as error:
             self._warn(error)
 
@@ -147,11 +147,11 @@ def _attributes(tool: str | None) -> dict[str, Any]:
 def _end_span(span: trace.Span, call: Call, error_type: str | None) -> None:
     try:
         if span.is_recording():
-            span.set_attribute("toolcrib.outcome", call.outcome)
-            if call.arguments_bytes is not None:
-                span.set_attribute("toolcrib.arguments_bytes", call.arguments_bytes)
-            if call.result_bytes is not None:
-                span.set_attribute("toolcrib.result_bytes", call.result_bytes)
+            span.set_attribute("toolcrib.outcome", call.record.outcome)
+            if call.record.arguments_bytes is not None:
+                span.set_attribute("toolcrib.arguments_bytes", call.record.arguments_bytes)
+            if call.record.result_bytes is not None:
+                span.set_attribute("toolcrib.result_bytes", call.record.result_bytes)
             if error_type is not None:
                 span.set_attribute("error.type", error_type)
                 span.set_status(trace.Status(trace.StatusCode.ERROR))

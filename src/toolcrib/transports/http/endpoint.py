@@ -138,7 +138,7 @@ class Endpoint:
         if starter is None:
             starter = self.starter = EagerStarter()
         outcome = starter.start(pending)
-        if isinstance(outcome, Reply) and request.held is None:
+        if isinstance(outcome, Reply) and outcome.committed is None and request.held is None:
             return outcome
         if request.reserved and isinstance(pending, ToolCall):  # it may take its time
             kept = [pending.arguments, pending.capabilities, pending.name, pending.token, pending.trace]

@@ -16,7 +16,7 @@ from toolcrib.context import ANONYMOUS, LOCAL, Principal
 from toolcrib.protocol import Peer, PendingRequest, Reply
 from toolcrib.protocol.messages import RETRY_AFTER, Headers
 from toolcrib.protocol.modern import REPEATED
-from toolcrib.transports.eager import AwaitingRecord, ReplyTask, follow
+from toolcrib.transports.eager import ReplyTask, follow
 from toolcrib.transports.http.response import Response, ResponseWriter, error_response, event
 from toolcrib.transports.http.sse import EventStream
 
@@ -162,7 +162,7 @@ class Request(Peer):
         "scope",
     )
     _pending: PendingRequest | None
-    _outcome: Reply | ReplyTask | AwaitingRecord | None
+    _outcome: Reply | ReplyTask | None
     _writer: ResponseWriter | None
     _stream: EventStream | None
     _hold_timer: asyncio.TimerHandle | None
@@ -228,7 +228,7 @@ class Request(Peer):
 
     # --- the response ---
 
-    def respond_with(self, pending: PendingRequest, outcome: Reply | ReplyTask | AwaitingRecord) -> None:
+    def respond_with(self, pending: PendingRequest, outcome: Reply | ReplyTask) -> None:
         """Send the outcome of a request that runs, and the messages that it sends before."""
         self._pending, self._outcome = pending, outcome
 
@@ -241,12 +241,8 @@ class Request(Peer):
                 self.close_stream()
             else:
                 self.send(message)
-        if isinstance(outcome, Reply):
-            self._finish(outcome)
-        elif isinstance(outcome, AwaitingRecord):
-            outcome.wait(self._finish)
-        elif outcome is not None and pending is not None:
-            if self._phase == _BEGUN:
+        if outcome is not None and pending is not None:
+            if self._phase == _BEGUN and not isinstance(outcome, Reply):
                 self._hold_timer = outcome.get_loop().call_later(HOLD_S, self._open)
             follow(pending, outcome, self._finish)
 

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.records.otel_recorder import Traces, open_traces
 from toolcrib.content import Result
 from toolcrib.context import LOCAL, NullChannel
-from toolcrib.dispatch.middleware import Call
+from toolcrib.dispatch.calls import Call, CallRecord
 from toolcrib.policy import Telemetry
 from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
 
@@ -36,7 +36,8 @@ class Running:
         self, telemetry: TelemetryMiddleware, tool: str | None = "refund", call_id: str = "c0", **said: Any
     ) -> None:
         named: Any = None if tool is None else SimpleNamespace(name=tool, reference=tool)
-        self.call = Call(call_id, "refund", named, {}, LOCAL, Wire(**said))
+        record = CallRecord(call_id, None, LOCAL.name, tool or "refund")
+        self.call = Call(call_id, "refund", named, {}, LOCAL, Wire(**said), record)
         self._steps = telemetry(self.call, self._run)
         self._steps.send(None)
 
@@ -56,9 +57,9 @@ def _pause() -> Generator[None, None, None]:
 
 
 def set_ending(call: Call, outcome: str = "ok", code: str | None = None, **facts: Any) -> None:
-    call.outcome, call.code = outcome, code
+    call.record.outcome, call.record.code = outcome, code
     for name, value in {"duration_s": 0.02, **facts}.items():
-        setattr(call, name, value)
+        setattr(call.record, name, value)
 
 
 def begin(telemetry: TelemetryMiddleware, call_id: str = "c0", **said: Any) -> Running:
@@ -105,7 +106,15 @@ def current() -> int:
 
 def conduct(telemetry: TelemetryMiddleware, work: Callable[[], Awaitable[Any]]) -> Coroutine[Any, Any, Any]:
     """A call whose tool does this work."""
-    made = Call("c0", "refund", SimpleNamespace(name="refund", reference="refund"), {}, LOCAL, Wire())  # type: ignore[arg-type]
+    made = Call(
+        "c0",
+        "refund",
+        SimpleNamespace(name="refund", reference="refund"),
+        {},
+        LOCAL,
+        Wire(),
+        CallRecord("c0", None, "local", "refund"),
+    )  # type: ignore[arg-type]
     set_ending(made)
     return telemetry(made, lambda _: work())
 

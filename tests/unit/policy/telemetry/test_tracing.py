@@ -260,8 +260,8 @@ def test_it_says_how_to_get_opentelemetry_where_it_is_missing(monkeypatch: pytes
 
 def test_another_module_that_is_missing_is_another_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "toolcrib.policy.telemetry.tracing", raising=False)
-    monkeypatch.setitem(sys.modules, "toolcrib.dispatch.middleware", None)
-    with pytest.raises(ModuleNotFoundError, match=r"toolcrib\.dispatch\.middleware"):
+    monkeypatch.setitem(sys.modules, "toolcrib.dispatch.calls", None)
+    with pytest.raises(ModuleNotFoundError, match=r"toolcrib\.dispatch\.calls"):
         make_telemetry(opentelemetry=True)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import functools
 import json
 import logging
 from pathlib import Path
@@ -15,7 +13,16 @@ import pytest
 from toolcrib import MCPServer, Tool
 from toolcrib.content import File, Image, Result, text_block
 from toolcrib.context import InputNeeded, NullChannel, Principal
-from toolcrib.dispatch.middleware import Call
+from toolcrib.dispatch.calls import (
+    OUTCOMES,
+    Call,
+    CallRecord,
+    CallRegistry,
+    Outcome,
+    exceeds_size,
+    outcome_of,
+    result_size,
+)
 from toolcrib.errors import (
     APIError,
     AuditUnavailableError,
@@ -36,15 +43,6 @@ from toolcrib.errors import (
 )
 from toolcrib.policy import Audit, Policy
 from toolcrib.policy.audit import AuditLog, open_log
-from toolcrib.policy.audit.log import AuditMiddleware, RequiredRecord
-from toolcrib.policy.outcome import (
-    OUTCOMES,
-    Outcome,
-    OutcomeMiddleware,
-    exceeds_size,
-    outcome_of,
-    result_size,
-)
 
 WORDS = [
     (ToolNotFoundError("x"), "denied", "unknown-tool"),
@@ -104,18 +102,10 @@ def make(**options: Any) -> Tool:
 def call_of(
     arguments: Any, tool: Tool | None, *, id_: str = "id", name: str = "report", channel: Any = None
 ) -> Call:
-    return Call(id_, name, tool, arguments, ANA, channel or NullChannel())
-
-
-async def end(ended: Result | BaseException) -> Result:
-    """What the tool does."""
-    if isinstance(ended, BaseException):
-        raise ended
-    return ended
-
-
-async def run(ended: Result | BaseException, call: Call) -> Result:
-    return await OutcomeMiddleware()(call, lambda _: end(ended))
+    channel = channel or NullChannel()
+    facts = (name,) if tool is None else (tool.reference, tool.version, tool.definition.fingerprint)
+    record = CallRecord(id_, channel.request, ANA.name, *facts)
+    return Call(id_, name, tool, arguments, ANA, channel, record)
 
 
 class Leaver(NullChannel):
@@ -130,8 +120,9 @@ async def record(tmp_path: Path, *ends: Any, tool: Tool | None = None, **audit: 
     for number, (ended, channel) in enumerate(ends):
         arguments = {"a": 1, "password": "x"}
         call = call_of(arguments, tool, id_=f"id{number}", name="Report", channel=channel)
-        with contextlib.suppress(asyncio.CancelledError, GeneratorExit, ToolNotFoundError):
-            await AuditMiddleware(log, Policy())(call, functools.partial(run, ended))
+        CallRegistry().end(call, ended)
+        if committed := log.record(call, arguments, ended if isinstance(ended, BaseException) else None):
+            await committed
     await log.close()
     return [item for item in open_log(tmp_path / "audit.db").records() if item["kind"] == "call"]
 
@@ -166,7 +157,7 @@ async def test_values_are_recorded_where_that_is_wished_and_never_secrets(tmp_pa
 
 def test_the_size_of_arguments_is_measured_once_and_only_when_asked() -> None:
     call = call_of({"a": 1}, make())
-    assert call.arguments_bytes is None
+    assert call.record.arguments_bytes is None
     assert call.measure_arguments() == call.measure_arguments() == len('{"a":1}')
     assert call_of(None, make()).measure_arguments() == len("{}")
 
@@ -203,7 +194,7 @@ async def test_a_store_that_cannot_be_opened_refuses_what_must_be_recorded(tmp_p
     log = AuditLog(Audit(tmp_path / "none" / "audit.db", wait_s=0.01), server="test")
     (tmp_path / "none").write_text("not a folder")
     with pytest.raises(AuditUnavailableError, match="Tool 'report' cannot run now"):
-        await RequiredRecord(log)(call_of({}, make(audit="required")), lambda _: end(Result([])))
+        await log.require(call_of({}, make(audit="required")))
     (tmp_path / "none").unlink()
     await log.close()
 
@@ -212,12 +203,11 @@ async def test_the_log_says_how_a_call_ended_and_only_where_somebody_reads_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING, "toolcrib")
-    call, outcome = call_of({"password": "hush"}, make()), OutcomeMiddleware()
-    await outcome(call, lambda _: end(Result([])))
+    call, calls = call_of({"password": "hush"}, make()), CallRegistry()
+    calls.end(call, Result([]))
     assert not caplog.records
     caplog.set_level(logging.INFO, "toolcrib")
-    with pytest.raises(ToolNotFoundError):
-        await outcome(call, lambda _: end(ToolNotFoundError("report")))
+    calls.end(call, ToolNotFoundError("report"))
     [line] = caplog.records
     told = {key: getattr(line, key) for key in ("call_id", "tool_name", "principal", "outcome", "error_code")}
     assert told == {
