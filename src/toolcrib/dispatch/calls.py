@@ -12,10 +12,10 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from toolcrib.component import Component
 from toolcrib.content import Result
@@ -76,7 +76,7 @@ _OUTCOME_OF_ERROR: tuple[tuple[type[BaseException], Outcome], ...] = (
 
 @dataclass(slots=True, eq=False)
 class CallRecord:
-    """What became of a call. Log lines, metrics, the audit log and the registry are written from it.
+    """The end of a call, with the facts about it. Log lines, metrics, the audit log and the registry are written from it.
 
     It refers to no arguments and no result, so that keeping it keeps nothing else alive.
     """
@@ -162,22 +162,16 @@ class RunningCall(NamedTuple):
     running_s: float | None
 
 
-class Pending(Protocol):
-    """A request that is pending, as the protocol knows it."""
-
-    def describe(self) -> RunningCall | None:
-        """Return the call of this request; None if it is not about a tool, a resource or a prompt."""
-
-
 class CallRegistry:
     """The calls of one server: those that run, and the last ones that ended.
 
-    `pending` are the requests that had to wait for something, which the protocol engine adds and removes: a
-    request that is answered at once cannot be seen by anybody. `ended` is filled while a `reader` is there.
+    Each of the `sources` returns calls that run, as seen from the transports: it looks for requests that have
+    begun and wait for something, so that registering them costs nothing. A call that never waits cannot be
+    seen by anybody. `ended` is filled while somebody reads it.
     """
 
     def __init__(self) -> None:
-        self.pending: set[Pending] = set()
+        self.sources: list[Callable[[], Iterable[RunningCall]]] = []
         self.ended: deque[CallRecord] = deque(maxlen=MAX_ENDED)
         self.readers = 0
         self.on_readers: Callable[[], None] | None = None
@@ -187,8 +181,8 @@ class CallRegistry:
         )
 
     def running(self) -> list[RunningCall]:
-        """Return the calls that run or wait, in no particular order."""
-        return [call for request in tuple(self.pending) if (call := request.describe()) is not None]
+        """Return the calls that run or wait, in no particular order. Used on the event loop of the server."""
+        return [call for source in self.sources for call in source()]
 
     @contextmanager
     def reading(self) -> Iterator[deque[CallRecord]]:

@@ -166,10 +166,6 @@ class PendingRequest:
     async def run(self) -> Reply:
         raise NotImplementedError
 
-    def describe(self) -> RunningCall | None:
-        """Return the call of this request; None if it calls nothing."""
-        return None
-
     def close(self) -> None:
         inflight = self.peer.inflight
         if inflight is not None and inflight.get(self.id) is self:
@@ -340,6 +336,7 @@ class ToolCall(PendingRequest):
         self.engine.dispatcher.reject(self.name, self.arguments, self.peer.principal, self, error)
 
     def describe(self) -> RunningCall:
+        """Return the call as the registry shows it."""
         running_s = time.monotonic() - self._started if self._started else None
         return RunningCall(self.id, self.peer.principal.name, self.name, running_s)
 

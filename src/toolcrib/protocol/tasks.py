@@ -308,7 +308,7 @@ class TaskManager:
     def __init__(self, engine: Engine, settings: Tasks | None) -> None:
         self._engine = engine
         self._given = settings
-        self._running: dict[str, TaskCall] = {}
+        self.running: dict[str, TaskCall] = {}
         self._background: set[asyncio.Task[Any]] = set()
         self._followers: dict[str, set[Subscription]] = {}
         self._seen: dict[str, int] = {}
@@ -358,7 +358,7 @@ class TaskManager:
                 self._warn("a call of '%s' does not become a task: too many tasks are open", request.name)
                 return None
             request.task_id = new.id
-            self._running[new.id] = request
+            self.running[new.id] = request
             self._watch()
             request.write_message()
             if (pipeline := self._engine.dispatcher.pipeline) is not None:
@@ -368,7 +368,7 @@ class TaskManager:
             self._warn("a call of '%s' does not become a task: %s", request.name, error)
             return None
         except BaseException:  # the client has left: nobody would ask for the task
-            self._running.pop(new.id, None)
+            self.running.pop(new.id, None)
             self.write_soon(self.store.drop(new.id))
             raise
         self._start(request.finish())
@@ -402,7 +402,7 @@ class TaskManager:
         """Write the end of a task, until it is written or the task has expired."""
         until, most = time.monotonic() + self.settings.ttl_s, self.settings.max_kept_bytes
         try:
-            while time.monotonic() < until and id_ in self._running:
+            while time.monotonic() < until and id_ in self.running:
                 try:
                     await self.store.finish(id_, status, outcome, max_kept_bytes=most)
                     self.announce()
@@ -411,7 +411,7 @@ class TaskManager:
                     self._warn("the end of a task cannot be written: %s", error)
                     await asyncio.sleep(RETRY_S)
         finally:
-            self._running.pop(id_, None)
+            self.running.pop(id_, None)
 
     async def find(self, id_: str, principal: Principal) -> Task:
         """Return the state of a task. Raise RPCError for one that is unknown, expired, or somebody else's;
@@ -477,7 +477,7 @@ class TaskManager:
 
         end = self._engine.settings.state.bus.subscribe(TOPIC, wake)
         try:
-            while self._running or self._followers:
+            while self.running or self._followers:
                 try:
                     async with asyncio.timeout(RENEW_S):
                         await changed.wait()
@@ -501,10 +501,10 @@ class TaskManager:
 
     def _receive(self, changes: Changes) -> None:
         for id_ in changes.ended:
-            if (call := self._running.get(id_)) is not None:
+            if (call := self.running.get(id_)) is not None:
                 call.stop()
         for id_, answers in changes.answers.items():
-            if (call := self._running.get(id_)) is not None:
+            if (call := self.running.get(id_)) is not None:
                 call.receive_answers(answers)
         for task in changes.seen:
             self._notify(task)
@@ -562,12 +562,12 @@ class TaskManager:
         if not self._engine.settings.state.is_open:
             return
         await self._write_or_warn(self.store.leave())
-        for call in list(self._running.values()):
+        for call in list(self.running.values()):
             call.stop()
         loop = asyncio.get_running_loop()
         if background := [task for task in self._background if task.get_loop() is loop]:
             await asyncio.wait(background, timeout=CLOSE_S)
-        self._running.clear()
+        self.running.clear()
         watcher, self._watcher = self._watcher, None
         if watcher is not None and watcher.get_loop() is loop:
             watcher.cancel()

@@ -15,7 +15,7 @@ import contextvars
 import functools
 import logging
 from asyncio.tasks import _enter_task, _leave_task
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from toolcrib.dispatch.deadline import SuspendedCoroutine
@@ -35,12 +35,13 @@ class _TaskBody(SuspendedCoroutine):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         nothing: Any = None
         super().__init__(nothing, None)
+        self.request: PendingRequest | None = None
         self._loop = loop
         self._is_retired = False
         self._wake: asyncio.Future[None] | None = None
 
-    def adopt(self, coroutine: Coroutine[Any, Any, Any], yielded: Any) -> None:
-        self._coroutine, self._yielded = coroutine, yielded
+    def adopt(self, request: PendingRequest, coroutine: Coroutine[Any, Any, Any], yielded: Any) -> None:
+        self.request, self._coroutine, self._yielded = request, coroutine, yielded
         self._wake_up()
 
     def retire(self) -> None:
@@ -102,7 +103,7 @@ class EagerStarter:
             _leave_task(loop, task)
             if host is not None:
                 _enter_task(loop, host)
-        self._body.adopt(coroutine, yielded)
+        self._body.adopt(request, coroutine, yielded)
         self._task = None
         task._log_destroy_pending = True  # type: ignore[attr-defined]
         request.task = task
@@ -135,6 +136,14 @@ class EagerStarter:
         self._task = self._loop.create_task(self._body, context=context)
         self._task._log_destroy_pending = False  # type: ignore[attr-defined]
         return self._task
+
+
+def pending_requests() -> Iterator[PendingRequest]:
+    """Yield the requests that have begun on this event loop and wait for something."""
+    for task in asyncio.all_tasks():
+        body = task.get_coro()
+        if isinstance(body, _TaskBody) and body.request is not None:
+            yield body.request
 
 
 def follow(request: PendingRequest, outcome: Reply | ReplyTask, finish: Finish) -> None:

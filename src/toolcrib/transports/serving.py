@@ -15,11 +15,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import LOCAL, Principal
+from toolcrib.dispatch.calls import RunningCall
 from toolcrib.dispatch.dispatcher import Dispatcher
 from toolcrib.errors import BindError, ConfigurationError
 from toolcrib.http_client import is_loopback
 from toolcrib.options import check_settings
 from toolcrib.protocol import Engine, EngineSettings
+from toolcrib.protocol.calls import ToolCall
+from toolcrib.transports.eager import pending_requests
 
 if TYPE_CHECKING:
     from toolcrib.component import Component
@@ -99,6 +102,7 @@ class Transports:
         self.engine = Engine(dispatcher, settings)
         if enforcer is not None and enforcer.telemetry is not None:
             self._add_gauges(enforcer.telemetry, dispatcher)
+        dispatcher.calls.sources.append(self._running_calls)
         self.is_on_http = False
         self._registry = dispatcher.registry
         self._unsubscribe: list[Callable[[], None]] = []
@@ -114,6 +118,13 @@ class Transports:
         telemetry.gauge("calls_queued", lambda: len(engine.call_limit.queue))
         telemetry.gauge("sessions", lambda: len(engine.sessions) + len(engine.pipes))
         telemetry.gauge("threads_abandoned", lambda: dispatcher.runner.abandoned)
+
+    def _running_calls(self) -> Iterator[RunningCall]:
+        """Yield the calls that have begun and wait for something: of requests, and of tasks."""
+        pending = {*pending_requests(), *self.engine.tasks.running.values()}
+        for request in pending:
+            if isinstance(request, ToolCall) and request.engine is self.engine:
+                yield request.describe()
 
     # --- announcing changes ---
 

@@ -29,7 +29,7 @@ class Request(PendingRequest):
 async def finish(starter: EagerStarter, work: Callable[[], Awaitable[Any]]) -> tuple[Request, bytes | None]:
     """Start a request; return it with the body of its reply."""
     request = Request(work)
-    outcome = starter.start_in_task(request)
+    outcome = starter.start(request)
     reply = outcome if isinstance(outcome, Reply) else await outcome
     return request, reply.body
 
@@ -42,7 +42,7 @@ async def test_requests_that_do_not_wait_share_one_task_and_leave_the_current_on
     starter, own = EagerStarter(), asyncio.current_task()
     first, second = Request(one), Request(one)
     for request in (first, second):
-        outcome = starter.start_in_task(request)
+        outcome = starter.start(request)
         assert isinstance(outcome, Reply)
         assert asyncio.current_task() is own
         await asyncio.sleep(0)
@@ -80,7 +80,7 @@ async def test_requests_that_wait_at_the_same_time_have_tasks_of_their_own() -> 
         await release.wait()
 
     requests = [Request(wait) for _ in range(3)]
-    tasks = [starter.start_in_task(request) for request in requests]
+    tasks = [starter.start(request) for request in requests]
     assert len({request.seen for request in requests}) == 3
     release.set()
     for task in tasks:
@@ -146,7 +146,7 @@ async def test_a_request_that_fails_inside_toolcrib_gets_an_error() -> None:
         raise KeyError("ours")
 
     starter = EagerStarter()
-    outcome = starter.start_in_task(Request(fail))
+    outcome = starter.start(Request(fail))
     assert isinstance(outcome, Reply)
     assert outcome.status == 500
     starter.close()

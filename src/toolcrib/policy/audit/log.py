@@ -175,7 +175,7 @@ class AuditLog:
     def record(
         self, call: Call, arguments: Mapping[str, Any] | None, error: BaseException | None
     ) -> asyncio.Future[bool] | None:
-        """Record a call that has ended. Return what the reply waits for; None if nobody waits for one."""
+        """Record a call that has ended. Return the future that the reply waits for, None without a reply."""
         ended = call.record
         entry = self._facts(call, arguments)
         entry["rule"] = ended.rule
