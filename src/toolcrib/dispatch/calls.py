@@ -76,7 +76,7 @@ _OUTCOME_OF_ERROR: tuple[tuple[type[BaseException], Outcome], ...] = (
 
 @dataclass(slots=True, eq=False)
 class CallRecord:
-    """The end of a call, with the facts about it. Log lines, metrics, the audit log and the registry are written from it.
+    """How a call ended, for log lines, metrics, the audit log and readers of the registry.
 
     It refers to no arguments and no result, so that keeping it keeps nothing else alive.
     """

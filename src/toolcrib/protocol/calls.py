@@ -304,7 +304,10 @@ class ToolCall(PendingRequest):
             else:
                 limit.running -= 1
             if self.peer.inflight is not None:
-                self.close()
+                if self.committed is None:
+                    self.close()
+                else:  # it can be cancelled until the reply leaves
+                    self.committed.add_done_callback(lambda _: self.close())
         if reply is None:
             reply = self._encode(result)
         reply.committed = self.committed
