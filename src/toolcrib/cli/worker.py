@@ -18,8 +18,8 @@ from typing import Any
 
 from toolcrib.cli.options import Targets, report_error
 from toolcrib.cli.output import Terminal, open_terminal
+from toolcrib.cli.reload import find_watched
 from toolcrib.cli.serving import ServeOptions, ServeProcess, is_refused, use_json_messages
-from toolcrib.cli.watch import find_watched
 from toolcrib.processes.lines import LineReader
 from toolcrib.server import MCPServer
 from toolcrib.transports.http.server import bind
@@ -35,8 +35,6 @@ RETIRED_S = 3600.0
 """Time for the running calls of a worker that a reload has replaced."""
 BIND_S = 10.0
 """Where sockets cannot be passed on: time for a worker to free the port for the next one."""
-LATE_IMPORTS_S = 1.0
-"""How often a worker looks for modules that its tools have imported since it started."""
 
 
 def work() -> None:
@@ -114,16 +112,15 @@ def _work(config: dict[str, Any], channel: Channel, terminal: Terminal) -> int:
         use_json_messages(terminal, show_process=options.workers != 1)
     if options.reload:  # the byte code of two versions that are saved within a second looks the same
         sys.dont_write_bytecode, os.environ["PYTHONDONTWRITEBYTECODE"] = True, "1"
+    loaded = None
     try:
         is_single = config["workers"] == 1
         key = bytes.fromhex(config["key"])
         process = ServeProcess(options, terminal, key=key, keeps_sessions=is_single)
-    except BaseException:
+        loaded = process.loaded
+    finally:
         if options.reload:
-            channel.send(watch=list(find_watched(options.targets, options.lock)))
-        raise
-    if options.reload:
-        _watch_imports(channel, process, options)
+            channel.send(watch=list(find_watched(options.targets, options.lock, loaded)))
     if is_refused(process.summary, options, terminal):
         return 1
     process.share(config["shared_folder"])
@@ -147,25 +144,6 @@ def _work(config: dict[str, Any], channel: Channel, terminal: Terminal) -> int:
     if options.stdio:
         return process.run(lambda server: _serve_channel(server, channel, wait_for_turn))
     return process.run_http(http, lambda _: channel.send(serves=True))
-
-
-def _watch_imports(channel: Channel, process: ServeProcess, options: ServeOptions) -> None:
-    """Tell the supervisor which files to watch, now and when calls have imported more modules."""
-
-    def follow() -> None:
-        seen = 0
-        while True:
-            if len(sys.modules) != seen:
-                seen = len(sys.modules)
-                send()
-            time.sleep(LATE_IMPORTS_S)
-
-    def send() -> None:
-        with suppress(OSError):
-            channel.send(watch=list(find_watched(options.targets, options.lock, process.loaded)))
-
-    send()
-    threading.Thread(target=follow, name="toolcrib-imports", daemon=True).start()
 
 
 def digest_lists(process: ServeProcess) -> dict[str, dict[str, str]]:

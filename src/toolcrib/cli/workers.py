@@ -28,19 +28,16 @@ from types import FrameType
 from typing import Any
 
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.relay import Relay
+from toolcrib.cli.reload import Relay, WatchedFiles, compare_loaded, find_world_writable, print_reload
 from toolcrib.cli.serving import (
     SIGNALS,
     ServeOptions,
     Summary,
     print_stdio_start,
 )
-from toolcrib.cli.text import shorten_list
-from toolcrib.cli.watch import WatchedFiles, find_world_writable
 from toolcrib.cli.worker import MAX_LINE_BYTES, MCP
 from toolcrib.processes.child_process import ChildProcess, StartError
 from toolcrib.processes.lines import LineReader
-from toolcrib.registry.registry import is_known_finding
 from toolcrib.transports.serving import HTTPOptions
 from toolcrib.transports.stdio import StandardStreams, StdioConnection
 
@@ -435,27 +432,6 @@ def _stopped_by_signals(supervisor: Supervisor, sockets: Sequence[socket.socket]
         except NotImplementedError:  # Windows
             signal.signal(number, stop_soon)
     yield
-
-
-def compare_loaded(new: Any, old: Any, terminal: Terminal) -> Sequence[str] | None:
-    """Return the kinds of lists that differ after a change, or None if there are errors that are new. Print
-    what is new."""
-    before, after = Summary.decode(old["summary"]), Summary.decode(new["summary"])
-    findings = [found for found in after.findings if not is_known_finding(found, before.findings)]
-    for found in findings:
-        if found.level in ("error", "warning"):
-            terminal.finding(found)
-    if any(found.level == "error" for found in findings):
-        return None
-    return [kind for kind in new["lists"] if new["lists"][kind] != old["lists"][kind]]
-
-
-def print_reload(new: Any, old: Any, terminal: Terminal) -> None:
-    """Print what is served after a change, and the names of what has changed."""
-    lists = [(old["lists"][kind], new["lists"][kind]) for kind in new["lists"]]
-    names = [name for was, is_ in lists for name in {**was, **is_} if was.get(name) != is_.get(name)]
-    changed = f" (changed: {shorten_list(names)})" if names else ""
-    terminal.message("note", f"reloaded {Summary.decode(new['summary']).counts}{changed}")
 
 
 def _open_shared_folder() -> AbstractContextManager[str | None]:

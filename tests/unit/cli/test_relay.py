@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.servers.serve_process import SOURCES, is_running
 from tests.unit.cli.conftest import ADD
-from toolcrib.cli.relay import Relay
+from toolcrib.cli.reload import Relay
 from toolcrib.client import Client
 from toolcrib.context import Answer, Elicitation, URLElicitation
 from toolcrib.errors import RemoteError

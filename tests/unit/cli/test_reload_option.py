@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -27,12 +26,6 @@ async def slow(seconds: float) -> str:
     print("waiting", file=sys.stderr, flush=True)
     await asyncio.sleep(seconds)
     return "old"
-
-@tool
-async def lazy() -> str:
-    """Import a module during the call."""
-    import helper
-    return helper.WORD
 '''
 
 
@@ -77,33 +70,11 @@ def test_running_calls_end_on_the_process_that_they_began_on(cli: CommandLine) -
         calling = Calling(serving, "slow", seconds=4.0)
         serving.wait_for("waiting")
         path.write_text(WORK.replace('"old"', '"new"'))
-        serving.wait_for("note: reloaded 2 tools")
+        serving.wait_for("note: reloaded 1 tool")
         assert serving.call("slow", seconds=0.0) == "new"
         calling.join(20)
         assert calling.outcome == "old"
         wait_until(lambda: len(children_of(serving.process.pid)) == 1)
-
-
-def test_a_module_that_a_call_imports_is_watched_from_then_on(cli: CommandLine, tmp_path: Path) -> None:
-    cli.write(
-        "tools/work.py",
-        WORK.replace("import asyncio, os, sys", "import asyncio, sys; sys.path.append('lib')"),
-    )
-    cli.write("lib/helper.py", "WORD = 'one'")
-    with Serving("tools/work.py", "--reload", cwd=cli.folder) as serving:
-        assert serving.call("lazy") == "one"
-
-        saved = 0.0
-
-        def is_new() -> bool:
-            nonlocal saved
-            if time.monotonic() - saved > 1.0:  # again and again, until it is watched
-                saved = time.monotonic()
-                cli.write("lib/helper.py", "WORD = 'two'")
-            return "note: reloaded" in serving.errors
-
-        wait_until(is_new)
-        assert serving.call("lazy") == "two"
 
 
 def test_files_that_everybody_can_change_are_not_loaded_again(cli: CommandLine) -> None:

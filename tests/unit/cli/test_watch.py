@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.cli import watch
-from toolcrib.cli.watch import WatchedFiles, find_watched, find_world_writable
+from toolcrib.cli import reload
+from toolcrib.cli.reload import WatchedFiles, find_watched, find_world_writable
 
 
 def watched(*items: tuple[str, Path]) -> WatchedFiles:
@@ -26,7 +26,7 @@ async def changes(files: WatchedFiles) -> list[str]:
 async def is_quiet(files: WatchedFiles) -> bool:
     """Return whether nothing is seen to change for longer than it takes to see a change."""
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(4 * watch.QUIET_S):
+        async with asyncio.timeout(4 * reload.QUIET_S):
             await files.wait_for_change()
     return True
 
@@ -97,7 +97,7 @@ async def test_a_missing_file_has_time_to_come_back(tmp_path: Path) -> None:
     files = watched(("file", file))
     file.unlink()
     waiting = asyncio.ensure_future(files.wait_for_change())
-    await asyncio.wait([waiting], timeout=watch.GRACE_S / 2)
+    await asyncio.wait([waiting], timeout=reload.GRACE_S / 2)
     assert not waiting.done()
     assert [os.path.basename(path) for path in await waiting] == ["tools.py"]
 
