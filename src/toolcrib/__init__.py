@@ -12,11 +12,7 @@ Importing this package is cheap: engines are imported when they are needed.
 
 __version__ = "0.1.0"
 
-import sys
 from importlib import import_module
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import logs
@@ -35,7 +31,6 @@ from toolcrib.errors import (
     ToolError,
     ToolNotFoundError,
 )
-from toolcrib.errors import missing_attribute as _missing_attribute
 from toolcrib.options import ToolOptions
 from toolcrib.registry.registry import Report, ToolRegistry
 from toolcrib.server import MCPServer
@@ -88,54 +83,9 @@ _LAZY = {"build_catalog": "toolcrib.catalog.build", "get_catalog_cached": "toolc
 """Names whose modules are imported on first use: a server needs none of them to start."""
 
 
-_MOVED = {
-    "toolcrib.question": "toolcrib.context",
-    "toolcrib.samples": "toolcrib.sources.samples",
-    "toolcrib.sources.static": "toolcrib.sources.scan",
-}
-"""Documented import paths whose modules are elsewhere now. `toolcrib.samples` stays a target."""
-
-_ELSEWHERE = {
-    "Client": "use `from toolcrib.client import Client`",
-    "FastMCP": "use `from toolcrib import MCPServer`",
-    "exceptions": "use toolcrib.errors",
-    "types": "use `from toolcrib import Audio, File, Image, Link`",
-    **dict.fromkeys(
-        ("Audit", "Auth", "Limit", "OAuth", "Policy", "Rule", "Tasks", "Telemetry"),
-        "import it from toolcrib.policy",
-    ),
-}
-"""What mcp and fastmcp have under these names, and what is public elsewhere here."""
-
-
-class _MovedModules:
-    """Imports a module under its path of an earlier release."""
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
-        package, _, part = name.partition(".")
-        if package == "toolcrib" and part in _ELSEWHERE:  # `from toolcrib import part` asks for it, too
-            raise ImportError(f"toolcrib has no '{part}' ({_ELSEWHERE[part]})", name=name)
-        if name not in _MOVED:
-            return None
-        found = find_spec(_MOVED[name])
-        return ModuleSpec(name, self, origin=found and found.origin)  # type: ignore[arg-type]
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        module = import_module(_MOVED[spec.name])
-        spec.loader_state = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        assert module.__spec__ is not None  # set by the import system  # noqa: S101
-        module.__spec__ = module.__spec__.loader_state  # importing under the old path has replaced it
-
-
-sys.meta_path.append(_MovedModules())
-
-
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
-        raise _missing_attribute("module 'toolcrib'", name, _ELSEWHERE.get(name), sys.modules[__name__])
+        raise AttributeError(f"module 'toolcrib' has no attribute {name!r}", name=name)
     return getattr(import_module(_LAZY[name]), name)
 
 

@@ -1,12 +1,9 @@
-"""The public surface: names, moved modules, and the import paths that the documentation names."""
+"""The public surface: names, and the import paths that the documentation names."""
 
 from __future__ import annotations
 
 import importlib
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -39,39 +36,6 @@ PUBLIC = """
 def test_the_public_names_stay() -> None:
     assert toolcrib.__all__ == PUBLIC.split()
     assert all(getattr(toolcrib, name) is not None for name in toolcrib.__all__)
-
-
-MOVED = {  # paths of earlier releases: what they must still have
-    "toolcrib.question": ("Answer", "Elicitation", "Root", "Sampling", "SamplingResult", "URLElicitation"),
-    "toolcrib.samples": ("echo", "math_add"),
-    "toolcrib.sources.static": ("scan",),
-}
-
-
-def test_every_moved_module_is_tried() -> None:
-    assert MOVED.keys() == toolcrib._MOVED.keys()
-
-
-MOVES = """
-import importlib, os, sys, toolcrib
-for old, names in {moved!r}.items():
-    if pid := os.fork():
-        assert os.waitpid(pid, 0)[1] == 0, old
-        continue
-    new = toolcrib._MOVED[old]
-    module = importlib.import_module(old)
-    assert module is importlib.import_module(new) and module.__spec__.name == new
-    for path in (old, new):
-        exec(f"from {{path}} import {{', '.join(names)}}")
-    sys.exit()
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked")
-def test_moved_modules_can_be_imported_under_their_old_paths() -> None:
-    """Each in a process of its own, before and after its new path."""
-    done = subprocess.run([sys.executable, "-c", MOVES.format(moved=MOVED)], check=False, capture_output=True)
-    assert done.returncode == 0, done.stderr
 
 
 DOCUMENTED = {  # import paths that pages in docs/ name
