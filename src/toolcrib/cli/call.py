@@ -1,32 +1,51 @@
-"""`toolcrib call`: call one tool with arguments from the command line."""
+"""`toolcrib call`, `read` and `prompt`: run one tool, resource or prompt from the command line."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from toolcrib.cli.catalog import ToolSource, complete_tools, source_options
-from toolcrib.cli.load import check_is_no_file, load_one
-from toolcrib.cli.options import Command, CommandError
+from toolcrib.cli.catalog import (
+    RequestOptions,
+    ToolSource,
+    complete_prompts,
+    complete_resources,
+    complete_tools,
+    contents_block,
+    find_remote_tool,
+    list_remote_features,
+    matches_template,
+    source_options,
+)
+from toolcrib.cli.load import Named, check_is_no_file, load_named
+from toolcrib.cli.options import Command, CommandError, exclusive, json_option
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.questions import TerminalChannel
 from toolcrib.cli.table import signature
-from toolcrib.component import Component
+from toolcrib.cli.text import one_line, style, suggest
+from toolcrib.client import Client
 from toolcrib.content import Block, Result
 from toolcrib.context import LOCAL
 from toolcrib.definition import ToolDefinition
-from toolcrib.errors import InvalidArgumentsError, ToolCrashedError, ToolNotFoundError
+from toolcrib.errors import (
+    InvalidArgumentsError,
+    RemoteError,
+    ToolCrashedError,
+    ToolNotFoundError,
+)
 from toolcrib.options import MAX_TIMEOUT_S
 from toolcrib.schema.arguments import Repairer
-from toolcrib.server import MCPServer
 from toolcrib.validation import codec
 
 F = TypeVar("F", bound=Callable[..., Any])
-EXAMPLES = """
+CALL = """
 toolcrib call math_add a=10 b=5
 toolcrib call -t tools.py find_order number=17 tags:='["new"]'
 toolcrib call tools.py:find_order --json '{"number": 17}'
@@ -34,6 +53,17 @@ echo '{"number": 17}' | toolcrib call tools.py:find_order --json -
 toolcrib call -t http://127.0.0.1:8000/mcp find_order number=17
 toolcrib call --command 'python server.py' find_order number=17
 toolcrib call -t server.py find_order number=17 -- --db orders.db
+"""
+READ = """
+toolcrib read -t shop.py orders://17/invoice
+toolcrib read -t shop.py shop://logo -o logo.png
+toolcrib read -t shop.py shop://logo > logo.png
+toolcrib read -t shop.py orders://list --json
+"""
+PROMPT = """
+toolcrib prompt -t shop.py complain order=17 tone=firm
+toolcrib prompt -t shop.py complain --json '{"order": "17"}'
+toolcrib prompt -t shop.py thank who=Ana | pbcopy
 """
 _VERBS = {"tool": "call", "resource": "read", "prompt": "use"}
 _JSON_EXAMPLES = {"expected array": '["a", "b"]', "expected object": '{"key": "value"}'}
@@ -82,7 +112,10 @@ def timeout_option(function: F) -> F:
     return option(function)
 
 
-@click.command(cls=CallCommand, examples=EXAMPLES)
+# --- call ----------------------------------------------------------------------------------------------
+
+
+@click.command(cls=CallCommand, examples=CALL)
 @click.argument("name", shell_complete=complete_tools)
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @source_options(target=True, static=False)
@@ -109,20 +142,17 @@ def call(
     remote = source.remote
     hint = None
     if remote is not None:
-        result = remote.call(
-            name, lambda definition: convert_arguments(given, pairs, definition), timeout_s, terminal
-        )
+
+        async def ask(client: Client, options: RequestOptions) -> Result:
+            return await _call_remotely(client, name, given, pairs, options)
+
+        result = remote.request(ask, terminal, timeout_s)
     else:
-        loaded, tool = load_one(name, source.targets, terminal, timeout_s=timeout_s)
-        arguments = convert_arguments(given, pairs, tool.definition)
-        name = f"{tool.name}@{tool.version}" if tool.version else tool.name
-        result = run_locally(
-            lambda channel: loaded.server.call(name, arguments, timeout_s=timeout_s, channel=channel),
-            loaded.server,
-            tool,
-            terminal,
-        )
-        hint = hint_for(result, tool.definition, arguments, terminal)
+        named = load_named(name, source.targets, terminal, "tool", timeout_s=timeout_s)
+        definition = named.tool.definition
+        arguments = convert_arguments(given, pairs, definition)
+        result = _run(named, name, arguments, timeout_s, terminal)
+        hint = _hint_for(result, definition, arguments, terminal)
     if as_json is not None:
         terminal.json(result.to_json())
     elif result.is_error:
@@ -130,6 +160,255 @@ def call(
     else:
         _print_result(result, terminal)
     return 1 if result.is_error else 0
+
+
+async def _call_remotely(
+    client: Client, name: str, given: dict[str, Any], pairs: Sequence[str], options: RequestOptions
+) -> Result:
+    """Call a tool. The server is asked for one that it does not list too: it may know it, and records the
+    call if a policy hides it."""
+    unlisted: CommandError | None = None
+    definition = ToolDefinition(name)
+    try:
+        definition = (await find_remote_tool(client, name)).definition
+    except CommandError as error:
+        unlisted = error
+    try:
+        result = await client.call(name, convert_arguments(given, pairs, definition), **options)
+    except ToolNotFoundError as error:
+        raise unlisted or CommandError(str(error)) from None
+    if unlisted is not None and result.is_error and result.text.startswith("Unknown tool"):
+        raise unlisted
+    return result
+
+
+def _print_result(result: Result, terminal: Terminal) -> None:
+    """Print text as it is; where it is only the JSON of the data, print the data formatted."""
+    if result.is_structured and _is_json_of(result.text, result.structured_content):
+        terminal.json(result.structured_content)
+        return
+    for block in result.content:
+        text = _format_block(block)
+        terminal.write(text if text.endswith("\n") else f"{text}\n")
+    if not result.content:
+        terminal.message("note", "the tool returned nothing")
+
+
+def _is_json_of(text: str, value: Any) -> bool:
+    try:
+        return bool(codec.decode(text) == value)
+    except ValueError:
+        return False
+
+
+def _format_block(block: Block) -> str:
+    """Return content as text; of images and other data, only the size."""
+    kind = block.get("type")
+    if kind == "text":
+        return str(block.get("text", ""))
+    if kind == "resource_link":
+        return f"[link] {block.get('name')}: {block.get('uri')}"
+    resource = block.get("resource", {}) if kind == "resource" else block
+    if "text" in resource:
+        return str(resource["text"])
+    data = str(resource.get("data") or resource.get("blob") or "")
+    kind = f"{kind}, {resource['mimeType']}" if "mimeType" in resource else kind
+    return f"[{kind}] {len(data) * 3 // 4} bytes (use --json to print them)"
+
+
+# --- read ----------------------------------------------------------------------------------------------
+
+
+@click.command(cls=Command, examples=READ)
+@click.argument("uri", shell_complete=complete_resources)
+@source_options(target=True, static=False)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Write the content to this file, as it is."
+)
+@json_option
+@timeout_option
+def read(
+    terminal: Terminal,
+    uri: str,
+    source: ToolSource,
+    output: Path | None,
+    as_json: bool,
+    timeout_s: float | None,
+) -> int:
+    """Read a resource and print its content.
+
+    Text is printed. Other content is written to a file or a pipe, but not to a terminal. Exit code 0:
+    success. 1: reading it failed. 2: wrong usage or no such resource.
+
+    URI is the URI of a resource, or one that a template matches: toolcrib list shows both.
+    """
+    if output is not None and as_json:
+        raise exclusive("--output", "--json")
+    remote = source.remote
+    contents: Sequence[Block] | None
+    if remote is not None:
+
+        async def ask(client: Client, options: RequestOptions) -> list[Block] | None:
+            return await _read_remotely(client, uri, options, terminal)
+
+        contents = remote.request(ask, terminal, timeout_s)
+    else:
+        named = load_named(uri, source.targets, terminal, "resource", timeout_s=timeout_s)
+        if named.values is None and getattr(named.tool, "template", None) is not None:
+            raise CommandError(
+                f"{named.name} is a template", "give a URI with values in place of the variables"
+            )
+        result = _run(named, named.name, named.values or {}, timeout_s, terminal)
+        done = _check(result, named, named.values or {}, terminal)
+        contents = [{"uri": named.name, **item} for item in result.content] if done else None
+    if contents is None:
+        return 1
+    if as_json:
+        terminal.json({"contents": contents})
+    elif output is not None:
+        _save(uri, contents, output, terminal)
+    else:
+        _print_contents(contents, terminal)
+    return 0
+
+
+async def _read_remotely(
+    client: Client, uri: str, options: RequestOptions, terminal: Terminal
+) -> list[Block] | None:
+    """Return the contents of a resource, as MCP sends them; None after printing why there are none."""
+    try:
+        return [contents_block(item) for item in await client.read(uri, **options)]
+    except RemoteError as error:
+        known = await list_remote_features(client, "resources")
+        is_listed = any(tool.name == uri or matches_template(tool, uri) for tool in known)
+        hint = None if is_listed else suggest(uri, [tool.name for tool in known])
+        terminal.message("error", error.message, hint)
+        return None
+
+
+def _print_contents(contents: Sequence[Block], terminal: Terminal) -> None:
+    """Print text, and write other content to a pipe or a file. Several contents have a heading each."""
+    is_terminal = terminal.out.isatty()
+    for item in contents:
+        if len(contents) > 1:
+            terminal.message("note", _describe(item))
+        if "text" in item:
+            text = str(item["text"])
+            is_last = item is contents[-1]
+            needs_end = not text.endswith("\n") and (is_terminal or not is_last)
+            terminal.write(f"{text}\n" if needs_end else text)
+        elif not is_terminal:
+            terminal.write_bytes(_bytes_of(item))
+        else:
+            terminal.message("note", f"not shown: {_describe(item)}", "use -o FILE, a pipe or --json")
+    if not contents:
+        terminal.message("note", "the resource has no content")
+
+
+def _save(uri: str, contents: Sequence[Block], output: Path, terminal: Terminal) -> None:
+    if len(contents) != 1:
+        text = f"{uri} has {len(contents)} contents, which do not fit into one file"
+        raise CommandError(text, "use --json")
+    data = _bytes_of(contents[0])
+    output.write_bytes(data)
+    terminal.message("note", f"{len(data)} bytes written to {output}")
+
+
+def _describe(item: Block) -> str:
+    size = len(_bytes_of(item))
+    return one_line(f"{item['uri']}, {item.get('mimeType', 'unknown type')}, {size} bytes")
+
+
+def _bytes_of(item: Block) -> bytes:
+    if "text" in item:
+        return str(item["text"]).encode("utf-8", "surrogatepass")
+    blob: Any = item.get("blob", "")
+    try:
+        return base64.b64decode(blob, validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        raise CommandError(f"The content of {item['uri']} is not valid base64", "--json shows it") from None
+
+
+# --- prompt --------------------------------------------------------------------------------------------
+
+
+@click.command(cls=CallCommand, examples=PROMPT)
+@click.argument("name", shell_complete=complete_prompts)
+@click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
+@source_options(target=True, static=False)
+@arguments_option
+@timeout_option
+def prompt(
+    terminal: Terminal,
+    name: str,
+    pairs: Sequence[str],
+    source: ToolSource,
+    as_json: str | None,
+    timeout_s: float | None,
+) -> int:
+    """Get the messages of a prompt and print them.
+
+    KEY=VALUE passes an argument. A single message of the user is printed as it is; several are printed below
+    their roles. Exit code 0: success. 1: the prompt failed. 2: wrong usage or no such prompt.
+    """
+    given = {
+        key: value if isinstance(value, str) else codec.encode_text(value)
+        for key, value in read_arguments(pairs, as_json).items()
+    }
+    remote = source.remote
+    data: dict[str, Any] | None = None
+    if remote is not None:
+
+        async def ask(client: Client, options: RequestOptions) -> dict[str, Any] | None:
+            return await _get_remotely(client, name, given, options, terminal)
+
+        data = remote.request(ask, terminal, timeout_s)
+    else:
+        named = load_named(name, source.targets, terminal, "prompt", timeout_s=timeout_s)
+        # Decoded here and not only by the dispatcher, which leaves all of them as they are if one is wrong.
+        arguments = convert_arguments(given, [f"{key}=" for key in given], named.tool.definition)
+        result = _run(named, named.name, arguments, timeout_s, terminal)
+        if _check(result, named, arguments, terminal):
+            description = result.structured_content or named.tool.definition.description
+            data = {**({"description": description} if description else {}), "messages": result.content}
+    if data is None:
+        return 1
+    if as_json is not None:
+        terminal.json(data)
+    else:
+        _print_messages(data["messages"], terminal)
+    return 0
+
+
+async def _get_remotely(
+    client: Client, name: str, arguments: Mapping[str, str], options: RequestOptions, terminal: Terminal
+) -> dict[str, Any] | None:
+    """Return description and messages of a prompt, as MCP sends them; None after printing why there are none.
+    Raise CommandError if there is no such prompt."""
+    try:
+        found = await client.get_prompt(name, arguments, **options)
+    except RemoteError as error:
+        known = {tool.name: tool for tool in await list_remote_features(client, "prompts")}
+        if name not in known:
+            raise CommandError(f"Unknown prompt: {name}", suggest(name, known)) from None
+        hint = f"parameters: {signature(known[name].definition) or 'none'}"
+        terminal.message("error", error.message, hint)
+        return None
+    messages = [{"role": item.role, "content": item.content} for item in found.messages]
+    return {**({"description": found.description} if found.description else {}), "messages": messages}
+
+
+def _print_messages(messages: Sequence[Any], terminal: Terminal) -> None:
+    has_roles = len(messages) != 1 or messages[0]["role"] != "user"
+    for position, message in enumerate(messages):
+        if position:
+            terminal.echo("")
+        if has_roles:
+            terminal.echo(style(f"{message['role']}:", bold=True))
+        text = _format_block(message["content"])
+        terminal.write(text if text.endswith("\n") else f"{text}\n")
+    if not messages:
+        terminal.message("note", "the prompt has no messages")
 
 
 # --- arguments -----------------------------------------------------------------------------------------
@@ -188,7 +467,51 @@ def convert_arguments(
     return {**given, **values}
 
 
-def hint_for(
+# --- the run -------------------------------------------------------------------------------------------
+
+
+def _run(
+    named: Named, name: str, arguments: Mapping[str, Any], timeout_s: float | None, terminal: Terminal
+) -> Result:
+    """Run a tool, resource or prompt of a server that was loaded, and stop the server. Progress and questions
+    go to the terminal. Raise CommandError if the policy hides it."""
+    server, tool = named.loaded.server, named.tool
+
+    async def run() -> Result:
+        channel = TerminalChannel(terminal)
+        try:
+            if server.dispatcher.pipeline is not None:
+                await server.dispatcher.pipeline.open()  # fails before anything runs
+            if server.lifespan is not None:
+                await server.lifespan.open(server)
+            if tool.kind == "tool":
+                exact = f"{tool.name}@{tool.version}" if tool.version else tool.name
+                return await server.call(exact, arguments, timeout_s=timeout_s, channel=channel)
+            return await server.dispatcher.run(
+                tool, name, arguments, kind=tool.kind, channel=channel, timeout_s=timeout_s
+            )
+        except ToolNotFoundError:
+            # The tool exists; a user who has the file may know that it is the policy that hides it.
+            hint = f"`toolcrib explain --as {LOCAL.name} {tool.reference}` shows which rule decides"
+            text = f"The policy does not allow you to {_VERBS[tool.kind]} '{tool.name}'"
+            raise CommandError(text, hint) from None
+        finally:
+            await server.stop()
+            terminal.status("")
+
+    return asyncio.run(run())
+
+
+def _check(result: Result, named: Named, arguments: Mapping[str, Any], terminal: Terminal) -> bool:
+    """Return whether a resource or prompt has a result; print why it failed."""
+    if result.is_error:
+        hint = _hint_for(result, named.tool.definition, arguments, terminal)
+        text = result.text or f"the {named.tool.kind} failed without a message"
+        terminal.message("error", text, hint)
+    return not result.is_error
+
+
+def _hint_for(
     result: Result, definition: ToolDefinition, given: Mapping[str, Any], terminal: Terminal
 ) -> str | None:
     """Return what helps after a failure: how to see a traceback, how to write a list or an object as JSON, or
@@ -203,95 +526,3 @@ def hint_for(
         if key in given and example is not None:
             return f"give it as JSON: {key}:='{example}'"
     return f"parameters: {signature(definition) or 'none'}"
-
-
-# --- the call ------------------------------------------------------------------------------------------
-
-
-def run_locally(
-    work: Callable[[TerminalChannel], Awaitable[Result]],
-    server: MCPServer,
-    tool: Component,
-    terminal: Terminal,
-) -> Result:
-    """Return what `work` does with a tool of a server that was loaded, and stop the server. Progress and
-    questions go to the terminal. Raises CommandError where the policy hides the tool."""
-
-    async def run() -> Result:
-        try:
-            if server.dispatcher.pipeline is not None:
-                await server.dispatcher.pipeline.open()  # fails before anything runs
-            if server.lifespan is not None:
-                await server.lifespan.open(server)
-            return await work(TerminalChannel(terminal))
-        except ToolNotFoundError:
-            # The tool exists; a user who has the file may know that it is the policy that hides it.
-            hint = f"`toolcrib explain --as {LOCAL.name} {tool.reference}` shows which rule decides"
-            text = f"The policy does not allow you to {_VERBS[tool.kind]} '{tool.name}'"
-            raise CommandError(text, hint) from None
-        finally:
-            await server.stop()
-            terminal.status("")
-
-    return asyncio.run(run())
-
-
-def run_feature(
-    server: MCPServer,
-    tool: Component,
-    name: str,
-    arguments: Mapping[str, Any],
-    timeout_s: float | None,
-    terminal: Terminal,
-) -> Result | None:
-    """Return the result of a resource or prompt that was loaded; None after printing why it failed."""
-    result = run_locally(
-        lambda channel: server.dispatcher.run(
-            tool, name, arguments, kind=tool.kind, channel=channel, timeout_s=timeout_s
-        ),
-        server,
-        tool,
-        terminal,
-    )
-    if not result.is_error:
-        return result
-    hint = hint_for(result, tool.definition, arguments, terminal)
-    terminal.message("error", result.text or f"the {tool.kind} failed without a message", hint)
-    return None
-
-
-# --- the result ----------------------------------------------------------------------------------------
-
-
-def _print_result(result: Result, terminal: Terminal) -> None:
-    """Print text as it is; where it is only the JSON of the data, print the data formatted."""
-    if result.is_structured and _is_json_of(result.text, result.structured_content):
-        terminal.json(result.structured_content)
-        return
-    for block in result.content:
-        text = format_block(block)
-        terminal.write(text if text.endswith("\n") else f"{text}\n")
-    if not result.content:
-        terminal.message("note", "the tool returned nothing")
-
-
-def _is_json_of(text: str, value: Any) -> bool:
-    try:
-        return bool(codec.decode(text) == value)
-    except ValueError:
-        return False
-
-
-def format_block(block: Block) -> str:
-    """Return content as text; of images and other data, only the size."""
-    kind = block.get("type")
-    if kind == "text":
-        return str(block.get("text", ""))
-    if kind == "resource_link":
-        return f"[link] {block.get('name')}: {block.get('uri')}"
-    resource = block.get("resource", {}) if kind == "resource" else block
-    if "text" in resource:
-        return str(resource["text"])
-    data = str(resource.get("data") or resource.get("blob") or "")
-    kind = f"{kind}, {resource['mimeType']}" if "mimeType" in resource else kind
-    return f"[{kind}] {len(data) * 3 // 4} bytes (use --json to print them)"

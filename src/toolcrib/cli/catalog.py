@@ -16,7 +16,7 @@ from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 import click
 
@@ -26,7 +26,6 @@ from toolcrib.cli.load import make_loader, parse_reference, read_configs
 from toolcrib.cli.options import CommandError, Targets, parse_headers, target_option, targets_argument
 from toolcrib.cli.output import Progress, Terminal, open_terminal
 from toolcrib.cli.questions import Prompter
-from toolcrib.cli.table import signature
 from toolcrib.cli.text import suggest
 from toolcrib.client import Client, RemoteTool, StdioTransport, Transport
 from toolcrib.client import resources as clients
@@ -35,10 +34,9 @@ from toolcrib.client.session import VERSIONS
 from toolcrib.client.tools import read_tools
 from toolcrib.component import Component
 from toolcrib.config import LockConfig
-from toolcrib.content import Block, Result
-from toolcrib.definition import ToolDefinition
+from toolcrib.content import Block
 from toolcrib.dispatch.tool_search import CALL, MAX_FOUND, SEARCH
-from toolcrib.errors import DefinitionError, Finding, Location, RemoteError, SourceError, ToolNotFoundError
+from toolcrib.errors import DefinitionError, Finding, Location, SourceError
 from toolcrib.names import MCP
 from toolcrib.registry.selection import KINDS
 from toolcrib.sources.described import describe
@@ -203,6 +201,14 @@ def find_lock(targets: Sequence[str], given: str | None = None) -> tuple[Path, L
 # --- running servers ---------------------------------------------------------------------------------
 
 
+class RequestOptions(TypedDict):
+    """Options of a request to a server."""
+
+    timeout_s: float | None
+    on_progress: Callable[[float, float | None, str | None], None]
+    on_log: Callable[[str, Any], None] | None
+
+
 @dataclass(frozen=True, slots=True)
 class Remote:
     """A running server, by URL or command, and how to reach it."""
@@ -211,88 +217,25 @@ class Remote:
     headers: Mapping[str, str]
     protocol: str
 
-    def call(
+    def request(
         self,
-        name: str,
-        make_arguments: Callable[[ToolDefinition], dict[str, Any]],
-        timeout_s: float | None,
+        work: Callable[[Client, RequestOptions], Coroutine[Any, Any, T]],
         terminal: Terminal,
-    ) -> Result:
-        """Call a tool; `make_arguments` gets its definition. The server is asked for a tool that it does not
-        list too: it may know it, and records the call if a policy hides it."""
+        timeout_s: float | None,
+    ) -> T:
+        """Connect, and return what `work` does with the client and the options of a request, which show its
+        progress and with --debug its log."""
+        options: RequestOptions = {
+            "timeout_s": timeout_s,
+            "on_progress": Progress(terminal).show,
+            "on_log": terminal.message if terminal.debug else None,
+        }
 
-        progress = Progress(terminal)
-
-        async def run(client: Client) -> Result:
-            unlisted: CommandError | None = None
-            definition = ToolDefinition(name)
+        async def run(client: Client) -> T:
             try:
-                definition = (await find_remote_tool(client, name)).definition
-            except CommandError as error:
-                unlisted = error
-            try:
-                result = await client.call(
-                    name,
-                    make_arguments(definition),
-                    timeout_s=timeout_s,
-                    on_progress=progress.show,
-                    on_log=terminal.message if terminal.debug else None,
-                )
-            except ToolNotFoundError as error:
-                raise unlisted or CommandError(str(error)) from None
+                return await work(client, options)
             finally:
                 terminal.status("")
-            if unlisted is not None and result.is_error and result.text.startswith("Unknown tool"):
-                raise unlisted
-            return result
-
-        return self.run(run, terminal, timeout_s)
-
-    def read(self, uri: str, timeout_s: float | None, terminal: Terminal) -> list[Block] | None:
-        """Return the contents of a resource, as MCP sends them; None after printing why there are none."""
-        progress = Progress(terminal)
-
-        async def run(client: Client) -> list[Block] | None:
-            on_log = terminal.message if terminal.debug else None
-            try:
-                found = await client.read(uri, timeout_s=timeout_s, on_progress=progress.show, on_log=on_log)
-            except RemoteError as error:
-                known = await list_remote_features(client, "resources")
-                is_listed = any(tool.name == uri or _matches(tool, uri) for tool in known)
-                hint = None if is_listed else suggest(uri, [tool.name for tool in known])
-                terminal.message("error", error.message, hint)
-                return None
-            finally:
-                terminal.status("")
-            return [_contents_block(item) for item in found]
-
-        return self.run(run, terminal, timeout_s)
-
-    def get_prompt(
-        self, name: str, arguments: Mapping[str, str], timeout_s: float | None, terminal: Terminal
-    ) -> dict[str, Any] | None:
-        """Return description and messages of a prompt, as MCP sends them; None after printing why there are
-        none. Raises CommandError where there is no such prompt."""
-        progress = Progress(terminal)
-
-        async def run(client: Client) -> dict[str, Any] | None:
-            on_log = terminal.message if terminal.debug else None
-            try:
-                found = await client.get_prompt(
-                    name, arguments, timeout_s=timeout_s, on_progress=progress.show, on_log=on_log
-                )
-            except RemoteError as error:
-                known = {tool.name: tool for tool in await list_remote_features(client, "prompts")}
-                if name not in known:
-                    raise CommandError(f"Unknown prompt: {name}", suggest(name, known)) from None
-                hint = f"parameters: {signature(known[name].definition) or 'none'}"
-                terminal.message("error", error.message, hint)
-                return None
-            finally:
-                terminal.status("")
-            messages = [{"role": item.role, "content": item.content} for item in found.messages]
-            description = {"description": found.description} if found.description else {}
-            return {**description, "messages": messages}
 
         return self.run(run, terminal, timeout_s)
 
@@ -377,7 +320,7 @@ async def find_remote(client: Client, name: str) -> RemoteTool | Component:
     if kind is not None:
         features = [tool for tool in await list_remote_features(client) if tool.kind == kind]
         exact = [tool for tool in features if tool.name == plain]
-        for tool in (*exact, *(tool for tool in features if _matches(tool, plain))):
+        for tool in (*exact, *(tool for tool in features if matches_template(tool, plain))):
             return tool
         raise CommandError(f"Unknown {kind}: {plain}", suggest(plain, [tool.name for tool in features]))
     prompts = {tool.name: tool for tool in await list_remote_features(client, "prompts")}
@@ -395,13 +338,13 @@ async def find_remote(client: Client, name: str) -> RemoteTool | Component:
     return found
 
 
-def _matches(tool: Component, uri: str) -> bool:
+def matches_template(tool: Component, uri: str) -> bool:
     """Return whether a template of another server matches a URI; one that cannot be parsed matches none."""
     template = getattr(tool, "template", None)
     return template is not None and template.match(uri) is not None
 
 
-def _contents_block(item: clients.ResourceContents) -> Block:
+def contents_block(item: clients.ResourceContents) -> Block:
     content = {"blob": base64.b64encode(item.data).decode()} if item.data is not None else {"text": item.text}
     kind = {} if item.mime_type is None else {"mimeType": item.mime_type}
     return {"uri": item.uri, **kind, **content}

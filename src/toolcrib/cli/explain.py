@@ -81,7 +81,7 @@ def explain_call(
         loaded.check_config()  # it may contain rules about the caller
     else:
         values = {**(parse_object(given, "after --args") if given is not None else {}), **parse_pairs(pairs)}
-        loaded, tool, variables = load_named(name, targets, terminal)
+        loaded, tool, variables, _ = load_named(name, targets, terminal)
         if variables is not None:
             values, given = {**variables, **values}, given or ""
     enforcer = loaded.server.enforcer

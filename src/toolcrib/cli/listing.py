@@ -212,7 +212,7 @@ def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> in
         definition, run = found.definition, details["Runs"]
         timeout_s: float | None = DEFAULT_TIMEOUT_S
     else:
-        loaded, tool, _ = load_named(name, source.targets, terminal)
+        loaded, tool, *_ = load_named(name, source.targets, terminal)
         definition, data, run = tool.definition, component_json(tool), tool.options.run
         timeout_s = tool.options.timeout_s or loaded.server.dispatcher.timeout_s
         details = {

@@ -315,12 +315,14 @@ COMMANDS = {"tool": "call", "resource": "read", "prompt": "prompt"}
 
 
 class Named(NamedTuple):
-    """What a command line names, and the server it is on. `values` are the variables in a URI that a template
-    matches; None where the template itself, or something else, is named."""
+    """What a command line names, and the server it is on. `name` has no kind before it. `values` are the
+    variables in a URI that a template matches; None where the template itself, or something else, is
+    named."""
 
     loaded: Loaded
     tool: Component
     values: dict[str, Any] | None = None
+    name: str = ""
 
 
 def parse_reference(name: str) -> tuple[str | None, str]:
@@ -338,62 +340,45 @@ def check_is_no_file(name: str, targets: Sequence[str], kind: str = "tool") -> N
         raise CommandError(f"{name} is a file, not a {kind}", f"use it as a target: -t {name}")
 
 
-def load_one(
-    name: str, targets: Sequence[str], terminal: Terminal, *, timeout_s: float | None = None
-) -> tuple[Loaded, Component]:
-    """Find a tool by its name among the targets, or by its place: `file.py:name`, `module:name`."""
-    check_is_no_file(name, targets)
-    is_place = _is_place(name)
+def load_named(
+    name: str,
+    targets: Sequence[str],
+    terminal: Terminal,
+    kind: str | None = None,
+    *,
+    timeout_s: float | None = None,
+) -> Named:
+    """Find a tool, a resource or a prompt by its name or URI, or a tool by its place: `file.py:name`,
+    `module:name`. `tool:`, `resource:` and `prompt:` before the name choose the kind; else it may be any, or
+    is the `kind` that a command runs."""
+    given, plain = parse_reference(name)
+    if kind in (None, given):
+        kind, name = given, plain
+    check_is_no_file(name, targets, kind or "tool")
+    is_place = kind in (None, "tool") and _is_place(name)
     if is_place and targets:
         raise CommandError(f"--target cannot be combined with {name}", "give the name of the tool alone")
     loaded = load([name] if is_place else targets, terminal, timeout_s=timeout_s)
-    loaded.check_config()  # no call bypasses a policy
+    loaded.check_config()  # nothing bypasses a policy
     if is_place:
-        tools = [entry.tool for entry in loaded.entries if entry.enabled]
-        if len(tools) > 1:
-            hint = f"choose one: -t {name} {tools[0].name}"
-            raise CommandError(f"{name} contains {count(len(tools), 'tool')}", hint)
-        tool = tools[0] if tools else None
+        kind = "tool"
+        found = [Named(loaded, entry.tool) for entry in loaded.entries if entry.enabled]
+        if len(found) > 1:
+            hint = f"choose one: -t {name} {found[0].tool.name}"
+            raise CommandError(f"{name} contains {count(len(found), 'tool')}", hint)
     else:
-        tool = loaded.server.registry.try_get(name)
-    if tool is None:
-        raise explain_missing(name, "tool", loaded, terminal)
-    return loaded, _check_found(tool, loaded, terminal)
-
-
-def load_feature(
-    kind: str, name: str, targets: Sequence[str], terminal: Terminal, *, timeout_s: float | None = None
-) -> Named:
-    """Find a resource by its URI or template, or a prompt by its name."""
-    check_is_no_file(name, targets, kind)
-    loaded = load(targets, terminal, timeout_s=timeout_s)
-    loaded.check_config()
-    found = find_named(loaded, kind, name)
-    if found is None:
-        raise explain_missing(name, kind, loaded, terminal)
-    _check_found(found.tool, loaded, terminal)
-    return found
-
-
-def load_named(name: str, targets: Sequence[str], terminal: Terminal) -> Named:
-    """Find a tool, a resource or a prompt. `tool:`, `resource:` and `prompt:` before the name choose the
-    kind."""
-    kind, plain = parse_reference(name)
-    if kind == "tool" or (kind is None and _is_place(plain)):
-        return Named(*load_one(plain, targets, terminal))
-    if kind is not None:
-        return load_feature(kind, plain, targets, terminal)
-    check_is_no_file(plain, targets)
-    loaded = load(targets, terminal)
-    loaded.check_config()
-    found = [item for each in ("tool", "prompt") if (item := find_named(loaded, each, plain)) is not None]
+        kinds = ("tool", "prompt") if kind is None else (kind,)
+        found = [item for each in kinds if (item := find_named(loaded, each, name)) is not None]
     if not found:
-        raise explain_missing(plain, None, loaded, terminal)
+        raise explain_missing(name, kind, loaded, terminal)
     if len(found) > 1:
-        choices = " or ".join(f"{item.tool.kind}:{plain}" for item in found)
-        raise CommandError(f"'{plain}' is a tool and a prompt", f"write {choices}")
-    _check_found(found[0].tool, loaded, terminal)
-    return found[0]
+        choices = " or ".join(f"{item.tool.kind}:{name}" for item in found)
+        raise CommandError(f"'{name}' is a tool and a prompt", f"write {choices}")
+    found[0].tool.check()
+    for finding in loaded.findings:
+        if finding.code == BYPASSED:
+            terminal.finding(finding)
+    return found[0]._replace(name=name)
 
 
 def find_named(loaded: Loaded, kind: str, name: str) -> Named | None:
@@ -409,15 +394,6 @@ def find_named(loaded: Loaded, kind: str, name: str) -> Named | None:
 
 def _is_place(name: str) -> bool:
     return ":" in name.lstrip(":")
-
-
-def _check_found(tool: Component, loaded: Loaded, terminal: Terminal) -> Component:
-    """Raise what is wrong with a tool, and print what the user should know before it runs."""
-    tool.check()
-    for finding in loaded.findings:
-        if finding.code == BYPASSED:
-            terminal.finding(finding)
-    return tool
 
 
 def explain_missing(name: str, kind: str | None, loaded: Loaded, terminal: Terminal) -> CommandError:

@@ -88,23 +88,22 @@ def test_no_content_is_a_note(shop: CommandLine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("uri", "words"),
+    ("uri", "code", "words"),
     [
-        ("shop://lgo", "Unknown resource: shop://lgo\nhint: did you mean 'shop://logo'?"),
-        ("x://y", "Unknown resource: x://y\nhint: available: orders://list, orders://{number}/invoice,"),
-        ("find_order", "Unknown resource: find_order\nhint: it is a tool: use toolcrib call find_order"),
-        (
-            "orders://{number}/invoice",
-            "invoice is a template\nhint: give a URI with values in place",
-        ),
-        ("ORDERS://LIST", "Unknown resource: ORDERS://LIST\nhint: did you mean 'orders://list'?"),
-        ("orders://x/invoice", "expected integer, got string 'x'\nhint: parameters: number: integer"),
-        ("orders://101/invoice", "failed unexpectedly"),
+        ("shop://lgo", 2, "Unknown resource: shop://lgo\nhint: did you mean 'shop://logo'?"),
+        ("x://y", 2, "Unknown resource: x://y\nhint: available: orders://list, orders://{number}/invoice,"),
+        ("find_order", 2, "Unknown resource: find_order\nhint: it is a tool: use toolcrib call find_order"),
+        ("orders://{number}/invoice", 2, "invoice is a template\nhint: give a URI with values in place"),
+        ("ORDERS://LIST", 2, "Unknown resource: ORDERS://LIST\nhint: did you mean 'orders://list'?"),
+        ("orders://x/invoice", 1, "expected integer, got string 'x'\nhint: parameters: number: integer"),
+        ("orders://101/invoice", 1, "failed unexpectedly"),
     ],
 )
-def test_what_cannot_be_read_is_an_error_with_a_hint(shop: CommandLine, uri: str, words: str) -> None:
+def test_what_cannot_be_read_is_an_error_with_a_hint(
+    shop: CommandLine, uri: str, code: int, words: str
+) -> None:
     done = shop.run("read", "-t", "shop.py", uri)
-    assert (done.exit_code, done.stdout) == (1, "")
+    assert (done.exit_code, done.stdout) == (code, "")
     assert words in done.stderr
     assert "error: " in done.stderr
 
@@ -122,7 +121,7 @@ def test_a_file_in_place_of_a_uri_is_wrong_usage(shop: CommandLine) -> None:
 def test_a_disabled_resource_is_named_as_such(cli: CommandLine) -> None:
     cli.write("shop.py", SHOP.replace('"orders://list"', '"orders://list", enabled=False, group="x"'))
     done = cli.run("read", "-t", "shop.py", "orders://list")
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert done.stderr.startswith("error: Resource 'orders://list' is disabled\nhint: set enable_x_tools")
 
 
