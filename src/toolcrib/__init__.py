@@ -12,6 +12,7 @@ Importing this package is cheap: engines are imported when they are needed.
 
 __version__ = "0.1.0"
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from toolcrib.errors import (
     ToolError,
     ToolNotFoundError,
 )
+from toolcrib.errors import missing_attribute as _missing_attribute
 from toolcrib.options import ToolOptions
 from toolcrib.registry.registry import Report, ToolRegistry
 from toolcrib.server import MCPServer
@@ -83,9 +85,35 @@ _LAZY = {"build_catalog": "toolcrib.catalog.build", "get_catalog_cached": "toolc
 """Names whose modules are imported on first use: a server needs none of them to start."""
 
 
+_ELSEWHERE = {
+    "Client": "use `from toolcrib.client import Client`",
+    "FastMCP": "use `from toolcrib import MCPServer`",
+    "exceptions": "use toolcrib.errors",
+    "types": "use `from toolcrib import Audio, File, Image, Link`",
+    **dict.fromkeys(
+        ("Audit", "Auth", "Limit", "OAuth", "Policy", "Rule", "Tasks", "Telemetry"),
+        "import it from toolcrib.policy",
+    ),
+}
+"""What mcp and fastmcp have under these names, and what is public elsewhere here."""
+
+
+class _OtherNames:
+    """Answers imports of such a name: `from toolcrib import exceptions` and `import toolcrib.exceptions`."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:  # noqa: ARG004
+        package, _, part = name.partition(".")
+        if package == "toolcrib" and part in _ELSEWHERE:
+            raise ImportError(f"toolcrib has no '{part}' ({_ELSEWHERE[part]})", name=name)
+
+
+sys.meta_path.append(_OtherNames)
+
+
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
-        raise AttributeError(f"module 'toolcrib' has no attribute {name!r}", name=name)
+        raise _missing_attribute("module 'toolcrib'", name, _ELSEWHERE.get(name), sys.modules[__name__])
     return getattr(import_module(_LAZY[name]), name)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from toolcrib.errors import CallError
+from toolcrib.errors import CallError, missing_attribute
 
 Block = dict[str, Any]
 
@@ -156,6 +156,14 @@ def text_block(text: str) -> Block:
     return {"type": "text", "text": text}
 
 
+_OTHER_ATTRIBUTES = {
+    "data": "use result.structured_content",
+    "isError": "use result.is_error",
+    "structuredContent": "use result.structured_content",
+}
+"""What results of mcp and fastmcp have under other names."""
+
+
 @dataclass(slots=True)
 class Result:
     """The result of a call: content blocks, and structured data where there is some.
@@ -171,6 +179,11 @@ class Result:
     is_structured: bool = False
     meta: dict[str, Any] | None = None
     error: CallError | None = field(default=None, compare=False, repr=False)
+
+    if not TYPE_CHECKING:  # a type checker would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute("Result", name, _OTHER_ATTRIBUTES.get(name), self)
 
     @classmethod
     def of(cls, text: str, structured: Any) -> Result:

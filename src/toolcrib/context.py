@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
-from toolcrib.errors import CannotAskError, ContextError, InvalidToolError, suggest
+from toolcrib.errors import CannotAskError, ContextError, InvalidToolError, missing_attribute, suggest
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
@@ -474,9 +474,7 @@ class Context:
         return self.log(level, {"message": message, **extra} if extra else message)
 
     def __getattr__(self, name: str) -> Any:
-        hint = find_attribute(name)
-        text = f"Context has no attribute '{name}'"
-        raise AttributeError(f"{text} ({hint})" if hint else text, name=name, obj=self)
+        raise missing_attribute("Context", name, find_attribute(name), self)
 
     # --- asking: awaited in async code, blocking in code on a thread ---
 

@@ -49,7 +49,7 @@ from __future__ import annotations
 
 import copyreg
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -125,11 +125,19 @@ def suggest(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: flo
     return f"did you mean '{folded[close[0]]}'?" if close else otherwise
 
 
-def check_keywords(owner: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raise TypeError for an unknown keyword argument."""
+def missing_attribute(owner: str, name: str, hint: str | None, obj: object) -> AttributeError:
+    """Return the error for an attribute that something does not have; the hint says what is used here."""
+    text = f"{owner} has no attribute '{name}'"
+    return AttributeError(f"{text} ({hint})" if hint else text, name=name, obj=obj)
+
+
+def check_keywords(
+    owner: str, given: Iterable[str], known: Collection[str], elsewhere: Mapping[str, str] | None = None
+) -> None:
+    """Raise TypeError for an unknown keyword argument. `elsewhere` has hints for some of them."""
     for name in given:
         if name not in known:
-            hint = suggest(name, known, f"settings: {', '.join(known)}")
+            hint = (elsewhere or {}).get(name) or suggest(name, known, f"settings: {', '.join(known)}")
             raise TypeError(f"{owner}() got an unexpected keyword argument '{name}' ({hint})")
 
 

@@ -23,9 +23,9 @@ from tests.support.servers.policy_server import LIVE, MODERN, Voice
 from tests.unit.policy.quota.machines import Clocks, VirtualLoop
 from toolcrib import Context, MCPServer, ToolError
 from toolcrib.context import Answer, NullChannel, Principal, Question, Reply
+from toolcrib.dispatch.calls import OUTCOMES
 from toolcrib.errors import CannotAskError
 from toolcrib.policy import Limit, Policy
-from toolcrib.dispatch.calls import OUTCOMES
 from toolcrib.protocol.calls import ASK_S
 
 pytestmark = pytest.mark.row("E8")

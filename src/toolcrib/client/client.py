@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from toolcrib.client.changes import ChangeWatcher, OnChange, OnUpdate
 from toolcrib.client.http import HttpTransport, LegacySseTransport, argument_headers
@@ -61,6 +61,7 @@ from toolcrib.errors import (
     RemoteError,
     ToolNotFoundError,
     TransportError,
+    missing_attribute,
 )
 from toolcrib.options import merge_arguments
 
@@ -77,6 +78,14 @@ _MAX_QUESTIONS = 100
 _HEADER_MISMATCH, _UNKNOWN_METHOD, _INVALID_PARAMS = -32020, -32601, -32602
 _TEMPORARY_STATUSES = (408, 425, 429)
 _UNKNOWN_TOOL = re.compile(r"(unknown|no such|not found|does not exist|doesn't exist)", re.IGNORECASE)
+
+
+OTHER_ATTRIBUTES = {
+    "call_tool": "use client.call(name, arguments)",
+    "initialize_result": "use client.server_info, client.capabilities or client.instructions",
+    "read_resource": "use client.read(uri)",
+}
+"""What clients of mcp and fastmcp have under other names."""
 
 
 class Client:
@@ -118,6 +127,11 @@ class Client:
         self._reconnecting = asyncio.Lock()
         self._tools: dict[str, RemoteTool] = {}
         self._log_requested = False
+
+    if not TYPE_CHECKING:  # a type checker would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute("Client", name, OTHER_ATTRIBUTES.get(name), self)
 
     # --- connecting ---
 

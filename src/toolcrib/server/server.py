@@ -31,6 +31,7 @@ from toolcrib.errors import (
     ConfigurationError,
     ToolBusyError,
     check_keywords,
+    missing_attribute,
 )
 from toolcrib.options import merge_arguments
 from toolcrib.registry.registry import ToolRegistry
@@ -38,6 +39,8 @@ from toolcrib.registry.selection import count_kinds, label_of
 from toolcrib.server.registration import STARTED, STOPPING, Registration
 from toolcrib.server.settings import (
     ARGUMENT_NAMES,
+    OTHER_ATTRIBUTES,
+    OTHER_SETTINGS,
     ServerSettings,
     SettingFields,
 )
@@ -66,6 +69,16 @@ _PROTOCOL_SETTINGS = (
 )
 
 
+class _ClassMethod:
+    """A class method of FastMCP. It is answered on the class too, where `__getattr__` is not asked."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, obj: object, owner: type) -> Any:
+        raise missing_attribute("MCPServer", self.name, OTHER_ATTRIBUTES[self.name], owner)
+
+
 class MCPServer(Registration):
     """A server with its tools.
 
@@ -90,7 +103,7 @@ class MCPServer(Registration):
             raise ConfigurationError(f"must be a non-empty string, got {name!r}", key="name")
         self.name = name
         self.core_engine = core_engine
-        check_keywords("MCPServer", settings, ARGUMENT_NAMES)
+        check_keywords("MCPServer", settings, ARGUMENT_NAMES, OTHER_SETTINGS)
         self.settings = given = ServerSettings(**settings)
         self.dynamic = given.dynamic
         self.registry = ToolRegistry(
@@ -129,6 +142,13 @@ class MCPServer(Registration):
             self.enforce(policy)
         elif self._middleware:
             self._compose()
+
+    if not TYPE_CHECKING:  # a type checker would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute("MCPServer", name, OTHER_ATTRIBUTES.get(name), self)
+
+        from_openapi, from_fastapi, as_proxy = _ClassMethod(), _ClassMethod(), _ClassMethod()
 
     # --- calls ---
 

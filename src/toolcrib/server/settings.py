@@ -1,4 +1,4 @@
-"""The settings of a server."""
+"""The settings of a server, and what servers of other libraries call them."""
 
 from __future__ import annotations
 
@@ -108,3 +108,57 @@ class SettingFields(TypedDict, total=False):
 
 
 ARGUMENT_NAMES = ("name", "core_engine", "policy", "middleware", "lifespan", *SettingFields.__annotations__)
+_AT_RUN = "give it to run: server.run('http', host=..., port=..., path=...)"
+OTHER_SETTINGS = {
+    **dict.fromkeys(("host", "port", "streamable_http_path"), _AT_RUN),
+    "auth": "use policy=..., see docs/policy.md",
+    "debug": "set the level of the logger 'toolcrib'",
+    "log_level": "set the level of the logger 'toolcrib'",
+    "mask_error_details": "messages of exceptions are hidden; raise ToolError for one that is shown",
+    "on_duplicate_tools": "use on_duplicate=...",
+    "tools": "add them: server.add(first, second)",
+    "stateless_http": "clients of 2026-07-28 need no session; use keeps_sessions=False for others",
+}
+"""What servers of mcp and fastmcp take under other names."""
+OTHER_ATTRIBUTES = {
+    "add_prompt": "use server.prompt(function)",
+    "add_resource_fn": "use server.resource(uri)(function)",
+    **dict.fromkeys(
+        ("add_template", "add_resource_template", "resource_template"),
+        "use server.resource('orders://{id}'), which takes templates too",
+    ),
+    **dict.fromkeys(
+        ("completion", "add_completion_handler"), "use @function.complete('argument') of a prompt or resource"
+    ),
+    **dict.fromkeys(
+        (
+            "get_resource",
+            "get_resource_template",
+            "list_resources",
+            "list_resource_templates",
+            "get_resources",
+        ),
+        "use server.resources",
+    ),
+    **dict.fromkeys(("list_prompts", "get_prompts"), "use server.prompts"),
+    **dict.fromkeys(("get_tasks", "docket"), "use MCPServer(tasks=Tasks(...)) and @server.tool(task=...)"),
+    "read_resource": "use await server.read(uri)",
+    "remove_prompt": "use server.prompts.remove(name)",
+    "remove_resource": "use server.resources.remove(uri)",
+    "render_prompt": "use await server.get_prompt(name, arguments)",
+    "import_server": "use server.add(other, namespace=...)",
+    **dict.fromkeys(("http_app", "streamable_http_app", "sse_app"), "use server.asgi()"),
+    **dict.fromkeys(("run_async", "run_http_async", "run_stdio_async"), "use await server.run(...)"),
+    **dict.fromkeys(
+        ("as_proxy", "from_fastapi", "from_openapi"), "make it with fastmcp and add it: server.add(made)"
+    ),
+    "add_middleware": "use server.middleware(...)",
+    "add_tool": "use server.add(...)",
+    "call_tool": "use await server.call(name, arguments)",
+    "custom_route": "use server.route(path, methods=[...])",
+    "disable": "use server.registry.disable(name)",
+    "enable": "use server.registry.enable(name)",
+    "get_tool": "use server.registry.get(name)",
+    "remove_tool": "use server.registry.remove(name)",
+}
+"""What servers of mcp and fastmcp have under other names."""

@@ -6,15 +6,16 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolcrib.client import Client, RemotePrompt, RemoteResource, RemoteTemplate, RemoteTool
+from toolcrib.client.client import OTHER_ATTRIBUTES
 from toolcrib.client.resources import PromptResult, ResourceContents, Suggestions
 from toolcrib.component import is_marked
 from toolcrib.content import Result
 from toolcrib.context import ANONYMOUS, LOCAL, Principal
 from toolcrib.dispatch.event_loop import is_in_loop
-from toolcrib.errors import ToolNotFoundError, suggest
+from toolcrib.errors import ToolNotFoundError, missing_attribute, suggest
 from toolcrib.options import merge_arguments
 from toolcrib.schema.injection import DEPENDENCIES
 from toolcrib.server import MCPServer
@@ -101,6 +102,11 @@ class SyncClient:
         self.logs: list[tuple[str, Any]] = []
         self._runner = runner
         self._questions = questions
+
+    if not TYPE_CHECKING:  # a type checker would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute("SyncClient", name, OTHER_ATTRIBUTES.get(name), self)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the event loop of the client: `client.run(client.client.ping())`."""

@@ -1,12 +1,15 @@
 """Names that users of mcp and fastmcp type: accepted, or answered with the name here."""
 
 import copy
+import sys
 from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 
-from toolcrib import Context, MCPServer, Tool, tool
+import toolcrib
+from toolcrib import Context, MCPServer, Result, Tool, testing, tool
+from toolcrib.client import Client
 from toolcrib.context import NullChannel
 from toolcrib.errors import ConfigurationError, InvalidToolError
 from toolcrib.policy import Audit, Limit, Policy, Rule, Tasks
@@ -86,7 +89,9 @@ def test_other_options_are_answered_with_their_name_here(
 @pytest.mark.parametrize(
     ("settings", "hint"),
     [
-        ({"on_duplicate_tools": "error"}, "did you mean 'on_duplicate'?"),
+        ({"port": 8000}, "give it to run: server.run('http', host=..., port=..., path=...)"),
+        ({"tools": [look]}, "add them: server.add(first, second)"),
+        ({"on_duplicate_tools": "error"}, "use on_duplicate=..."),
         ({"instruction": "x"}, "did you mean 'instructions'?"),
         ({"nme": "x"}, "did you mean 'name'?"),
     ],
@@ -96,6 +101,94 @@ def test_arguments_of_other_servers_are_answered(settings: dict[str, Any], hint:
         MCPServer("x", **settings)
     name = next(iter(settings))
     assert str(caught.value) == f"MCPServer() got an unexpected keyword argument '{name}' ({hint})"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("http_app", " (use server.asgi())"),
+        ("add_middleware", " (use server.middleware(...))"),
+        ("add_template", " (use server.resource('orders://{id}'), which takes templates too)"),
+        ("read_resource", " (use await server.read(uri))"),
+        ("list_prompts", " (use server.prompts)"),
+        ("render_prompt", " (use await server.get_prompt(name, arguments))"),
+        ("completion", " (use @function.complete('argument') of a prompt or resource)"),
+        ("get_tasks", " (use MCPServer(tasks=Tasks(...)) and @server.tool(task=...))"),
+        ("nothing", ""),
+    ],
+)
+def test_attributes_of_other_servers_are_answered(name: str, hint: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(MCPServer("x"), name)
+    assert str(caught.value) == f"MCPServer has no attribute '{name}'{hint}"
+
+
+@pytest.mark.parametrize("name", ["from_openapi", "from_fastapi", "as_proxy"])
+def test_constructors_of_other_servers_are_answered_on_the_class_too(name: str) -> None:
+    for owner in (MCPServer, MCPServer("x")):
+        with pytest.raises(AttributeError) as caught:
+            getattr(owner, name)
+        hint = "make it with fastmcp and add it: server.add(made)"
+        assert str(caught.value) == f"MCPServer has no attribute '{name}' ({hint})"
+
+
+# --- the package -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("statement", "text"),
+    [
+        ("from toolcrib import FastMCP", "'FastMCP' (use `from toolcrib import MCPServer`)"),
+        ("from toolcrib import Client", "'Client' (use `from toolcrib.client import Client`)"),
+        ("from toolcrib import Policy", "'Policy' (import it from toolcrib.policy)"),
+        ("from toolcrib import Rule", "'Rule' (import it from toolcrib.policy)"),
+        ("from toolcrib import exceptions", "'exceptions' (use toolcrib.errors)"),
+        ("import toolcrib.exceptions", "'exceptions' (use toolcrib.errors)"),
+        ("from toolcrib.exceptions import ToolError", "'exceptions' (use toolcrib.errors)"),
+        ("from toolcrib.types import Image", "'types' (use `from toolcrib import Audio, File, Image, Link`)"),
+    ],
+)
+def test_imports_from_other_packages_are_answered(statement: str, text: str) -> None:
+    with pytest.raises(ImportError) as caught:
+        exec(statement, {})
+    assert str(caught.value) == f"toolcrib has no {text}"
+
+
+def test_attributes_of_other_packages_are_answered() -> None:
+    with pytest.raises(AttributeError) as caught:
+        toolcrib.FastMCP  # noqa: B018
+    hint = "use `from toolcrib import MCPServer`"
+    assert str(caught.value) == f"module 'toolcrib' has no attribute 'FastMCP' ({hint})"
+    assert not hasattr(toolcrib, "Client")
+
+
+def test_modules_of_other_packages_are_imported_as_ever() -> None:
+    finder = next(item for item in sys.meta_path if getattr(item, "__module__", "") == "toolcrib")
+    for name in ("types", "tools", "other.exceptions", "toolcrib.nothing"):
+        assert finder.find_spec(name) is None
+
+
+# --- clients and results -----------------------------------------------------------------------------
+
+
+def test_attributes_of_other_clients_are_answered() -> None:
+    hint = "(use client.call(name, arguments))"
+    with pytest.raises(AttributeError) as caught:
+        Client("http://127.0.0.1:1/mcp").call_tool  # noqa: B018
+    assert str(caught.value) == f"Client has no attribute 'call_tool' {hint}"
+    with testing.client(look) as client, pytest.raises(AttributeError) as caught:
+        client.call_tool("look", {"query": "tea"})
+    assert str(caught.value) == f"SyncClient has no attribute 'call_tool' {hint}"
+
+
+@pytest.mark.parametrize(
+    ("name", "here"), [("data", "structured_content"), ("isError", "is_error"), ("nothing", None)]
+)
+def test_attributes_of_other_results_are_answered(name: str, here: str | None) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(Result(), name)
+    hint = f" (use result.{here})" if here else ""
+    assert str(caught.value) == f"Result has no attribute '{name}'{hint}"
 
 
 # --- policies ----------------------------------------------------------------------------------------
