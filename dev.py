@@ -11,7 +11,7 @@
     python dev.py bench    measure against mcp and fastmcp, in one run
     python dev.py release  build sdist and wheel into dist/, and test them in an empty environment
     python dev.py docs     build the documentation site into site/
-    python dev.py map      rewrite the generated pages: docs/reference/ and parts of docs/architecture.md
+    python dev.py map      rewrite the generated parts of docs/architecture.md
     python dev.py audit    look the locked packages up in the advisory database (needs the network)
     python dev.py lock     resolve the lock files again
     python dev.py fix      let the formatter and the linter rewrite what they can
@@ -312,12 +312,11 @@ def mutate(bin_: Path, *arguments: str) -> None:
 
 def map_(bin_: Path) -> None:
     run([str(bin_ / "python"), "-m", "bench.architecture"])
-    run([str(bin_ / "python"), "-m", "bench.reference"])
 
 
 def docs(bin_: Path) -> None:
     """Build the documentation site; a dead link or a page without a place in the menu fails."""
-    run([str(bin_ / "mkdocs"), "build", "--quiet", "--strict"], NO_MKDOCS_2_WARNING="1")
+    run([str(bin_ / "python"), "-m", "mkdocs", "build", "--quiet", "--strict"], NO_MKDOCS_2_WARNING="1")
     print(f"open {ROOT / 'site' / 'index.html'}")
 
 

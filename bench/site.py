@@ -1,4 +1,5 @@
-"""A hook of MkDocs: pages for users begin with the command that installs toolcrib, from `docs/install.md`.
+"""Hooks of MkDocs: the reference is made from the code, and pages for users begin with the command that
+installs toolcrib, from `docs/install.md`.
 
 A page that needs an extra names it in its front matter: `install: auth`.
 """
@@ -10,10 +11,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+from mkdocs.structure.files import File, Files
+
+from bench import reference
+
 INSTALL = Path(__file__).resolve().parents[1] / "docs" / "install.md"
 _COMMAND = re.compile(r'^```sh title="install"\n(pip install (\S+))\n```$', re.MULTILINE)
 _WITHOUT = re.compile(
-    r"(?:install|concepts|faq|names|architecture|testing|releasing|requirements"
+    r"(?:install|concepts|faq|architecture|testing|releasing|requirements"
     r"|rough-edges|changes|how-to/index|decisions/.*|reference/.*)\.md"
 )
 """Overviews, reference and internals: nothing on them is typed."""
@@ -25,6 +30,14 @@ def install_command(extra: str | None = None) -> str:
     if found is None:
         raise ValueError('docs/install.md has no block with the title "install"')
     return f"pip install '{found[2]}[{extra}]'" if extra else found[1]
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages of the reference."""
+    for name in reference.PAGES:
+        page = File.generated(config, f"reference/{name}", content=reference.render(name))
+        files.append(page)
+    return files
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: object) -> str:

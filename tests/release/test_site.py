@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import reference
 from bench.site import install_command
 from tests.support.system.worker_lock import alone, shared_folder
 
@@ -36,6 +37,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_page_is_in_the_site_without_a_dead_link_or_anchor(site: Path) -> None:
     pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in ROOT.glob("docs/**/*.md")}
+    pages |= {(Path("reference") / name).with_suffix(".html") for name in reference.PAGES}
     assert {page for page in pages if not (site / page).exists()} == set()
 
 
@@ -57,7 +59,7 @@ def test_pages_for_users_rank_above_internals_in_the_search(site: Path) -> None:
 
 
 def test_pages_for_users_begin_with_the_command_that_installs_toolcrib(site: Path) -> None:
-    overviews = {"install.html", "concepts.html", "faq.html", "names.html", "changes.html"}
+    overviews = {"install.html", "concepts.html", "faq.html", "changes.html"}
     internals = {"architecture.html", "testing.html", "releasing.html", "requirements.html"}
     without = overviews | internals | {"rough-edges.html", "how-to/index.html", "404.html"}
     extras = {"oauth.html": "auth", "telemetry.html": "otel"}

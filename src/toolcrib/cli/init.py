@@ -68,7 +68,7 @@ def delete_note(title: str) -> str:
     return "deleted"
 '''
 
-CONFIG = """# docs/reference/settings.md of toolcrib lists all settings.
+CONFIG = """# The page "Settings" of the documentation of toolcrib lists all.
 [server]
 name = "{name}"
 targets = ["tools.py"]
