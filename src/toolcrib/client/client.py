@@ -151,7 +151,7 @@ class Client:
                 await self._connect_with(self._protocol)
             except ClientError as error:
                 await self._retry_connect(error)
-            if self._input_handlers.can_answer and not self._get_peer().is_modern:
+            if self._session is not None and self._session.capabilities and not self._get_peer().is_modern:
                 await self._transport.listen()  # server requests arrive on a separate stream
         except BaseException:
             await self.close()

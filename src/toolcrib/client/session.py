@@ -79,10 +79,6 @@ class InputHandlers:
         self._on_sample = on_sample
         self._roots = None if roots is None else [_to_root(item) for item in roots]
 
-    @property
-    def can_answer(self) -> bool:
-        return bool(self._on_ask or self._on_sample or self._roots is not None)
-
     def capabilities(self, version: str) -> dict[str, Any]:
         """Return the client capabilities in the form of a protocol version."""
         offered: dict[str, Any] = {}
@@ -103,7 +99,8 @@ class InputHandlers:
         if method == "sampling/createMessage" and self._on_sample is not None:
             return _write_completion(await self._on_sample(_read_sampling(params)))
         if method == "roots/list" and self._roots is not None:
-            return {"roots": [_write_root(item) for item in self._roots]}
+            named = [{"uri": item.uri, "name": item.name} for item in self._roots]
+            return {"roots": [{key: value for key, value in item.items() if value} for item in named]}
         raise CannotAnswerError(f"{method} is not supported by this client", _UNKNOWN)
 
 
@@ -166,10 +163,6 @@ def _to_root(item: str | Path | Root) -> Root:
         return Root(item)
     path = Path(item).resolve()
     return Root(path.as_uri(), path.name or None)
-
-
-def _write_root(root: Root) -> dict[str, Any]:
-    return {"uri": root.uri} if root.name is None else {"uri": root.uri, "name": root.name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,7 +414,11 @@ class Session:
         elif method in _LIST_CHANGES or method == "notifications/resources/updated":
             self._take_change(method, params)
         elif method == "notifications/subscriptions/acknowledged":
-            self._take_acknowledgement(params, via)
+            subscription = _subscription_of(params)
+            stream = via if subscription is None else subscription
+            acknowledged = self._pending.get(stream) if type(stream) is int else None
+            if acknowledged is not None and acknowledged.listeners.on_acknowledged is not None:
+                self.call_back(acknowledged.listeners.on_acknowledged, params.get("notifications"))
         elif method == "notifications/cancelled":
             request_id = params.get("requestId")
             question = self._questions.get(request_id) if isinstance(request_id, int | str) else None
@@ -436,13 +433,6 @@ class Session:
             self.call_back(self.on_change, _LIST_CHANGES[method], None)
         elif isinstance(params.get("uri"), str):
             self.call_back(self.on_change, "resource", params["uri"])
-
-    def _take_acknowledgement(self, params: dict[str, Any], via: int | None) -> None:
-        subscription = _subscription_of(params)
-        request_id = via if subscription is None else subscription
-        pending = self._pending.get(request_id) if type(request_id) is int else None
-        if pending is not None and pending.listeners.on_acknowledged is not None:
-            self.call_back(pending.listeners.on_acknowledged, params.get("notifications"))
 
     def _take_progress(self, params: dict[str, Any]) -> None:
         token, progress, total = params.get("progressToken"), params.get("progress"), params.get("total")

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import LOCAL
-from toolcrib.dispatch.rate_limit import RateLimiter
 from toolcrib.errors import CallError, RelayedError
 from toolcrib.protocol import prompts, resources
 from toolcrib.protocol.calls import AwaitedResult, Peer, encode_mapping, read_options
@@ -24,11 +23,7 @@ if TYPE_CHECKING:
 Params = dict[str, Any]
 MAX_COMPLETIONS = 200
 PERIOD_S = 5.0
-
-
-def make_limiter() -> RateLimiter:
-    """Return the limit on completions per principal: people type, but not that fast."""
-    return RateLimiter(MAX_COMPLETIONS, PERIOD_S)
+"""The limit on completions per principal: people type, but not that fast."""
 
 
 def is_served(engine: Engine) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.dispatch.dispatcher import Dispatcher
+from toolcrib.dispatch.rate_limit import RateLimiter
 from toolcrib.protocol import completion, legacy, messages, modern
 from toolcrib.protocol.calls import CallLimit, Peer, PendingRequest
 from toolcrib.protocol.lists import ListCache
@@ -96,7 +97,7 @@ class Engine:
         self.unknown_bytes = UnknownBytes()
         self.subscriptions: set[Subscription] = set()
         self.call_limit = CallLimit()
-        self.completion_limit = completion.make_limiter()
+        self.completion_limit = RateLimiter(completion.MAX_COMPLETIONS, completion.PERIOD_S)
         self.tasks = TaskManager(self, settings.tasks)
         self.encoded_meta = codec.preencode(self.server_meta)
         self._late_questions: set[str] = set()
@@ -151,8 +152,10 @@ class Engine:
             return legacy.receive(self, peer, id_, method, params)
         except RPCError as error:
             is_modern = modern.is_marked(message) or modern.is_modern_header(peer.headers)
-            is_legacy = peer.headers is not None and not is_modern
-            return error_reply(id_, error, status=legacy.http_status(error) if is_legacy else None)
+            status = error.status
+            if peer.headers is not None and not is_modern:  # 200 for a message that was understood
+                status = status if error.code in (PARSE_ERROR, INVALID_REQUEST) or status >= 429 else 200
+            return error_reply(id_, error, status=status)
 
     def _receive_response(self, message: dict[str, Any], peer: Peer) -> Reply:
         """Take the answer to a question; only legacy clients are asked."""

@@ -12,7 +12,6 @@ from toolcrib.protocol.messages import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     LEVELS,
-    PARSE_ERROR,
     Id,
     Reply,
     RPCError,
@@ -27,17 +26,16 @@ if TYPE_CHECKING:
     from toolcrib.protocol.engine import Engine
 
 
-def http_status(error: RPCError) -> int:
-    """Return the HTTP status of an error: 200 for a message that was understood."""
-    return error.status if error.code in (PARSE_ERROR, INVALID_REQUEST) or error.status >= 429 else 200
-
-
 def receive(
     engine: Engine, peer: Peer, id_: Id | None, method: str, params: dict[str, Any]
 ) -> Reply | PendingRequest:
     """Check one message and pass it to the handler of its method."""
     session = peer.session
-    revision = session.revision if session is not None else revision_of(peer)
+    if session is not None:
+        revision = session.revision
+    else:
+        version = (peer.headers or {}).get(b"mcp-protocol-version", b"")
+        revision = LEGACY.get(version.strip(b" \t").decode("latin-1"), ASSUMED)
     row = engine.legacy_methods[revision.name].get(method)
     if id_ is None:
         return row.handler(engine, peer, None, revision, params) if row and row.is_notification else ACCEPTED
@@ -48,12 +46,6 @@ def receive(
     if peer.is_pipe and not row.before_initialize and (session is None or not session.is_open):
         raise RPCError(INVALID_PARAMS, "Not initialized yet: send initialize first, or a 2026-07-28 envelope")
     return row.handler(engine, peer, id_, revision, params)
-
-
-def revision_of(peer: Peer) -> Revision:
-    """Return the revision that an HTTP peer without a session names."""
-    version = (peer.headers or {}).get(b"mcp-protocol-version", b"")
-    return LEGACY.get(version.strip(b" \t").decode("latin-1"), ASSUMED)
 
 
 # --- methods ----------------------------------------------------------------------------------------

@@ -29,22 +29,16 @@ MAX_LISTS = 64
 Shape = Callable[[Any, Revision], Mapping[str, Any] | None]
 
 
-def _shape_resource(resource: Any, revision: Revision) -> Mapping[str, Any] | None:
-    return None if resource.template else revision.shape_entry(resource.to_wire())
-
-
-def _shape_template(resource: Any, revision: Revision) -> Mapping[str, Any] | None:
-    return revision.shape_entry(resource.to_wire()) if resource.template else None
-
-
 SHAPES: Mapping[str, Shape] = {
     "tools": lambda tool, revision: revision.shape_tool(tool.definition),
-    "resources": _shape_resource,
-    "resourceTemplates": _shape_template,
+    "resources": lambda item, revision: None if item.template else revision.shape_entry(item.to_wire()),
+    "resourceTemplates": lambda item, revision: (
+        revision.shape_entry(item.to_wire()) if item.template else None
+    ),
     "skills": lambda resource, _: resource.skill.to_wire() if getattr(resource, "skill", None) else None,
     "prompts": lambda prompt, revision: revision.shape_entry(prompt.to_wire()),
 }
-"""How an entry of each list looks in a revision; None for one that is not in it."""
+"""How an entry of each list looks in a revision; nothing for one that is not in it."""
 
 
 class _Pages(dict[str | None, bytes]):
@@ -54,7 +48,7 @@ class _Pages(dict[str | None, bytes]):
         self.entries = entries  # held, so that no other list gets the same id()
         shape = SHAPES[key]
         shaped = (shape(entry, revision) for entry in entries)
-        encoded = [codec.write(item) for item in shaped if item is not None]
+        encoded = [codec.write(item) for item in shaped if item]
         step = size or max(1, len(encoded))
         digest = hashlib.sha256(b"\n".join(encoded)).digest()[:12] if len(encoded) > step else b""
         cursor: str | None = None

@@ -166,14 +166,13 @@ def simple_method(
 # --- the table ---------------------------------------------------------------------------------------
 
 
-def _tools_capability(engine: Engine) -> Mapping[str, Any]:
-    return {"tools": {"listChanged": True} if engine.settings.dynamic else {}}
+def _listed(kind: str) -> Capability:
+    return lambda engine: {kind: {"listChanged": True} if engine.settings.dynamic else {}}
 
 
-def _resources_capability(engine: Engine) -> Mapping[str, Any]:
-    own = {"listChanged": True} if engine.settings.dynamic else {}
+def _apps_capability(engine: Engine) -> Mapping[str, Any]:
     has_apps = APPS in engine.dispatcher.resources.snapshot.extensions
-    return {"resources": own} | ({"extensions": {APPS: {}}} if has_apps else {})
+    return {"extensions": {APPS: {}}} if has_apps else {}
 
 
 def _subscribe_capability(engine: Engine) -> Mapping[str, Any]:
@@ -185,17 +184,13 @@ def _legacy_subscribe_capability(engine: Engine) -> Mapping[str, Any]:
     return _subscribe_capability(engine) if engine.settings.keeps_sessions else {}
 
 
-def _prompts_capability(engine: Engine) -> Mapping[str, Any]:
-    return {"prompts": {"listChanged": True} if engine.settings.dynamic else {}}
-
-
 def _completions_capability(engine: Engine) -> Mapping[str, Any]:
     return {"completions": {}} if completion.is_served(engine) else {}
 
 
 METHODS: tuple[Method, ...] = (
     Method("tools/call", call_tool, capability={"logging": {}}),
-    Method("tools/list", list_tools, capability=_tools_capability),
+    Method("tools/list", list_tools, capability=_listed("tools")),
     Method("notifications/cancelled", cancel),
     Method("server/discover", discover, MODERN_ONLY),
     Method("subscriptions/listen", listen, MODERN_ONLY, _subscribe_capability),
@@ -205,15 +200,15 @@ METHODS: tuple[Method, ...] = (
     Method("initialize", initialize, LEGACY_ONLY, before_initialize=True),
     Method("ping", ping, LEGACY_ONLY, before_initialize=True),
     Method("logging/setLevel", set_level, LEGACY_ONLY),
-    Method("resources/list", resources.list_resources, capability=_resources_capability),
-    Method("resources/templates/list", resources.list_templates),
+    Method("resources/list", resources.list_resources, capability=_listed("resources")),
+    Method("resources/templates/list", resources.list_templates, capability=_apps_capability),
     Method("resources/read", resources.read),
     Method("resources/subscribe", resources.subscribe, LEGACY_ONLY, _legacy_subscribe_capability),
     Method("resources/unsubscribe", resources.unsubscribe, LEGACY_ONLY),
     Method("skills/list", skills.list_skills, capability=skills.capability),
     Method("skills/get", skills.get_skill),
     Method("resources/directory/read", skills.read_directory),
-    Method("prompts/list", prompts.list_prompts, capability=_prompts_capability),
+    Method("prompts/list", prompts.list_prompts, capability=_listed("prompts")),
     Method("prompts/get", prompts.get),
     Method("completion/complete", completion.complete, capability=_completions_capability),
 )

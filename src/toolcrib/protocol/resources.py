@@ -179,20 +179,18 @@ def not_found(uri: str, revision: Revision) -> RPCError:
 # --- the methods -------------------------------------------------------------------------------------
 
 
-def list_resources(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:
-    return _list("resources", engine, peer, id_, revision, params)
-
-
-def list_templates(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:
-    return _list("resourceTemplates", engine, peer, id_, revision, params)
-
-
-def _list(key: str, engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:
+def list_resources(
+    engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params, key: str = "resources"
+) -> Reply:
     if revision.modern:
         read_options(params)
     entries = engine.dispatcher.view(peer.principal, engine.dispatcher.resources)
     page = engine.lists.page(key, entries, revision, read_cursor(params))
     return list_reply(engine, id_, revision, page)
+
+
+def list_templates(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:
+    return list_resources(engine, peer, id_, revision, params, "resourceTemplates")
 
 
 def read(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> ResourceRead:
@@ -204,7 +202,8 @@ def read(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params
 
 
 def subscribe(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:
-    _check_served(engine, "resources/subscribe")
+    if not is_served(engine):
+        raise method_not_found("resources/subscribe")
     uri, session = read_uri(params), peer.session
     if session is None:
         text = "Invalid request: subscribing needs a session, send initialize first"
@@ -219,16 +218,12 @@ def subscribe(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: P
 
 
 def unsubscribe(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:  # noqa: ARG001
-    _check_served(engine, "resources/unsubscribe")
+    if not is_served(engine):
+        raise method_not_found("resources/unsubscribe")
     uri = read_uri(params)
     if peer.session is not None:
         peer.session.unsubscribe(uri)
     return Reply(messages.encode_result(id_, b"{}"))
-
-
-def _check_served(engine: Engine, method: str) -> None:
-    if not is_served(engine):
-        raise method_not_found(method)
 
 
 def read_uri(params: Params) -> str:

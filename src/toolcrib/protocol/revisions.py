@@ -66,16 +66,16 @@ class Revision:
         """Return content blocks with those that this revision does not know as text."""
         if self.structured_output and self.audio:
             return blocks
-        return [self._shape_block(block) for block in blocks]
-
-    def _shape_block(self, block: Block) -> Block:
-        kind = block.get("type")
-        if kind == "resource_link" and not self.structured_output:
-            name = block.get("title") or block.get("name")
-            return text_block(f"{name}: {block.get('uri')}")
-        if kind == "audio" and not self.audio:
-            return text_block(f"[audio, {block.get('mimeType')}: this client cannot play it]")
-        return block
+        shaped = []
+        for block in blocks:
+            kind = block.get("type")
+            if kind == "resource_link" and not self.structured_output:
+                name = block.get("title") or block.get("name")
+                block = text_block(f"{name}: {block.get('uri')}")
+            elif kind == "audio" and not self.audio:
+                block = text_block(f"[audio, {block.get('mimeType')}: this client cannot play it]")
+            shaped.append(block)
+        return shaped
 
     def shape_result(self, result: Result, schema: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the result of a call. `schema` is the published output schema; only older peers need it."""

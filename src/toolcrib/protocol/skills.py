@@ -73,8 +73,8 @@ def read_directory(engine: Engine, peer: Peer, id_: Id, revision: Revision, para
     uri = read_uri(params)
     start = f"{uri.rstrip('/')}/"
     children: dict[str, Any] = {}
-    for tool in _files(entries) if start.startswith(SCHEME) else ():
-        if tool.name.startswith(start):
+    for tool in entries if start.startswith(SCHEME) else ():
+        if tool.extension == SKILLS and tool.name.startswith(start):
             name, is_inner, _ = tool.name.removeprefix(start).partition("/")
             children.setdefault(name, Directory(f"{start}{name}") if is_inner else tool)
     if not children:
@@ -95,15 +95,11 @@ def _open(
     return engine.dispatcher.view(peer.principal, engine.dispatcher.resources)
 
 
-def _files(entries: tuple[Component, ...]) -> list[Any]:
-    return [tool for tool in entries if tool.extension == SKILLS]
-
-
 def _whole_skills(entries: tuple[Component, ...]) -> list[Any]:
     """Return the skills whose files the peer may all see: an entry names every file with its digest."""
     visible = {tool.name for tool in entries}
-    found = [tool for tool in _files(entries) if tool.skill]
-    return [tool for tool in found if all(file.uri in visible for file in tool.skill.files)]
+    found: list[Any] = [tool for tool in entries if tool.extension == SKILLS]
+    return [tool for tool in found if tool.skill and all(file.uri in visible for file in tool.skill.files)]
 
 
 def _unknown(what: str, uri: str) -> RPCError:

@@ -39,8 +39,11 @@ class Subscription(PendingRequest):
 
     async def run(self) -> Reply:
         try:
-            if self._task_ids:
-                await self._follow_tasks()
+            if self._task_ids:  # the client is told which of them it may read
+                tasks, asked, self._task_ids = self.engine.tasks, self._task_ids, []
+                if found := await tasks.resolve(asked, self.peer.principal):
+                    tasks.follow(self, found)
+                    self._task_ids = self.granted["taskIds"] = found
             self.notify("notifications/subscriptions/acknowledged", {"notifications": self.granted})
             self._is_acknowledged = True
             await self._ended.wait()
@@ -51,13 +54,6 @@ class Subscription(PendingRequest):
         meta = {**self.engine.server_meta, messages.SUBSCRIPTION: self.id}
         result = {"resultType": "complete", "_meta": meta}
         return Reply(messages.encode_result(self.id, codec.write(result)))
-
-    async def _follow_tasks(self) -> None:
-        """Follow the tasks that the client may read; it is told which those are. Raise RPCError."""
-        tasks, asked, self._task_ids = self.engine.tasks, self._task_ids, []
-        if found := await tasks.resolve(asked, self.peer.principal):
-            tasks.follow(self, found)
-            self._task_ids = self.granted["taskIds"] = found
 
     def announce(self, method: str, kind: str, params: Mapping[str, Any] | None = None) -> None:
         """Notify the client of a change, if it wants to know of this kind."""

@@ -130,8 +130,10 @@ class Registration:
         """
         self._check_open()
         batch = collect(*targets, namespace=namespace, handlers=handlers, sources=sources, **options)
-        if switches or self.switches:
-            self._switch(batch, switches or {})
+        if switches or self.switches:  # those given here must match a group here, those of the server any
+            matching = batch.switch({**self.switches, **(switches or {})})
+            self._unused_switches -= matching
+            batch.findings += [report_unused_switch(name) for name in switches or () if name not in matching]
         if include or exclude:
             kept = select(batch.everything, include, exclude)
             batch = Batch.of(kept, batch.findings, single=batch.single)
@@ -179,12 +181,6 @@ class Registration:
         if logger.isEnabledFor(level):
             extra = {"tool_name": tool.name, "total_tools": len(self.registry)}
             logger.log(level, "tool_registered", extra=extra)
-
-    def _switch(self, batch: Batch, given: Mapping[str, bool]) -> None:
-        """Turn groups on and off. `given` switches must match a group here, those of the server any group."""
-        matching = batch.switch({**self.switches, **given})
-        self._unused_switches -= matching
-        batch.findings += [report_unused_switch(name) for name in given if name not in matching]
 
     async def resource_changed(self, uri: str) -> None:
         """Tell the clients that have subscribed to a resource that it has changed."""

@@ -307,8 +307,10 @@ class MCPServer(Registration):
                     registry.seal(STARTED)
             for finding in self.dispatcher.find_problems():
                 logger.warning("%s", finding)
-            if self.enforcer is not None:
-                self._check_policy(self.enforcer)
+            if self.enforcer is not None and self.dynamic:  # the tools that are meant may be added later
+                self.enforcer.warn_unmatched(self.dispatcher.published())
+            elif self.enforcer is not None and (wrong := self.enforcer.check(self.dispatcher.published())):
+                raise wrong[0]
             if self.dispatcher.pipeline is not None:
                 await self.dispatcher.pipeline.open()
             if self.dispatcher.tool_search is not None:
@@ -321,13 +323,6 @@ class MCPServer(Registration):
         except BaseException:
             await self.stop()
             raise
-
-    def _check_policy(self, enforcer: PolicyEnforcer) -> None:
-        tools = self.dispatcher.published()
-        if self.dynamic:
-            enforcer.warn_unmatched(tools)  # the tools that are meant may be added later
-        elif wrong := enforcer.check(tools):
-            raise wrong[0]
 
     async def stop(self) -> None:
         """Close applications, end running calls, leave the lifespan and refuse further registration, so that
