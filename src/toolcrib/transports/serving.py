@@ -27,7 +27,6 @@ from toolcrib.transports.eager import pending_requests
 if TYPE_CHECKING:
     from toolcrib.component import Component
     from toolcrib.policy.enforcer import PolicyEnforcer
-    from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
     from toolcrib.transports.http.auth import AuthMiddleware
     from toolcrib.transports.http.endpoint import Endpoint
     from toolcrib.transports.http.mounts import Mount
@@ -100,8 +99,11 @@ class Transports:
         self._enforcer = enforcer
         self._mounts = mounts
         self.engine = Engine(dispatcher, settings)
-        if enforcer is not None and enforcer.telemetry is not None:
-            self._add_gauges(enforcer.telemetry, dispatcher)
+        if enforcer is not None and (telemetry := enforcer.telemetry) is not None:
+            engine = self.engine
+            telemetry.gauge("calls_queued", lambda: len(engine.call_limit.queue))
+            telemetry.gauge("sessions", lambda: len(engine.sessions) + len(engine.pipes))
+            telemetry.gauge("threads_abandoned", lambda: dispatcher.runner.abandoned)
         dispatcher.calls.sources.append(self._running_calls)
         self.is_on_http = False
         self._registry = dispatcher.registry
@@ -112,12 +114,6 @@ class Transports:
         self._ended: asyncio.Event | None = None
         self._http: HTTPServer | None = None
         self._retired_s: float | None = None
-
-    def _add_gauges(self, telemetry: TelemetryMiddleware, dispatcher: Dispatcher) -> None:
-        engine = self.engine
-        telemetry.gauge("calls_queued", lambda: len(engine.call_limit.queue))
-        telemetry.gauge("sessions", lambda: len(engine.sessions) + len(engine.pipes))
-        telemetry.gauge("threads_abandoned", lambda: dispatcher.runner.abandoned)
 
     def _running_calls(self) -> Iterator[RunningCall]:
         """Yield the calls that have begun and wait for something: of requests, and of tasks."""

@@ -108,7 +108,11 @@ class StdioConnection(asyncio.Protocol):
     async def run(self) -> None:
         await self._out.open()
         try:
-            await self._open_reader()
+            if _is_pipe(self._standard.input):
+                source = os.fdopen(os.dup(self._standard.input), "rb", buffering=0)
+                self._reader, _ = await self._loop.connect_read_pipe(lambda: self, source)
+            else:
+                _start_thread("toolcrib-stdin", self._read_on_thread, self._standard.input)
             await self._ended.wait()
             self._take(self._lines.end())
             ending = asyncio.ensure_future(self.peer.drain(self._drain_s))
@@ -119,13 +123,6 @@ class StdioConnection(asyncio.Protocol):
             if self._reader is not None:
                 self._reader.close()
             await self._out.close()
-
-    async def _open_reader(self) -> None:
-        if not _is_pipe(self._standard.input):
-            _start_thread("toolcrib-stdin", self._read_on_thread, self._standard.input)
-            return
-        source = os.fdopen(os.dup(self._standard.input), "rb", buffering=0)
-        self._reader, _ = await self._loop.connect_read_pipe(lambda: self, source)
 
     def _read_on_thread(self, descriptor: int) -> None:
         """Read what the event loop cannot wait for, from a descriptor that nobody else closes meanwhile."""

@@ -148,7 +148,7 @@ class ASGIApp:
             try:
                 if isinstance(outcome, Reply):
                     writer.respond(outcome)
-                    del outcome  # a large body is in a file now
+                    del outcome  # the writer has a copy of the body
                     await writer.flush()
                 else:
                     await writer.run(outcome, receive)

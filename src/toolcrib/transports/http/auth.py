@@ -46,7 +46,7 @@ class CredentialWatch:
     def add(self, stream: PendingResponse, credentials: Any) -> None:
         self._streams[stream] = credentials
         if self._timer is None:
-            self._schedule()
+            self._timer = asyncio.get_running_loop().call_later(self._every_s, self._tick)
 
     def check(self) -> None:
         for stream, credentials in list(self._streams.items()):
@@ -60,16 +60,13 @@ class CredentialWatch:
             self._timer.cancel()
             self._timer = None
 
-    def _schedule(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(self._every_s, self._tick)
-
     def _tick(self) -> None:
         self._timer = None
         try:
             self.check()
         finally:
             if self._streams:
-                self._schedule()
+                self._timer = asyncio.get_running_loop().call_later(self._every_s, self._tick)
 
 
 class AuthMiddleware:

@@ -95,12 +95,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, server: HTTPServer) -> None:
         self._server = server
-        self._parser = server.new_parser(self)
+        self._parser: Any = server.new_parser(self)
         self.local: str | None = None
         self.remote: str | None = None
         self.read_by = server.now + server.timeouts.header_s
         self.write_by = NEVER
-        self._buffer = server.read_buffer()
+        self._buffer = server.read_buffer
         self._state = _READY
         self._held = b""  # input that has to wait
         self._is_reading_paused = False
@@ -218,9 +218,13 @@ class Connection(asyncio.BufferedProtocol):
                     self._hold(data)
                 self._serve(request, refusal)
                 return
-            # If the body of a refused request has come with its head, the connection can be used again.
-            if self._refusal is not None and (is_body or not data) and not self._is_rest_small:
-                self._end_with(self._refusal, self._rest_size)
+            # If the body of a refused request has come with its head, or little of it is to come, the
+            # connection can be used again.
+            if self._refusal is not None and (is_body or not data):
+                waiting = self._receiving
+                can_wait = waiting is not None and b"expect" not in waiting.head.headers
+                if self._rest_size > FREE_BYTES or not can_wait:
+                    self._end_with(self._refusal, self._rest_size)
 
     def _find_size(self, data: bytes) -> int:
         """Return how much of the input to parse: not beyond a head or a body, as the parser cannot stop."""
@@ -251,12 +255,6 @@ class Connection(asyncio.BufferedProtocol):
     def _rest_size(self) -> int:
         """Bytes of a body that may still come."""
         return self._body_left if self._body_left > 0 else MAX_BODY
-
-    @property
-    def _is_rest_small(self) -> bool:
-        """Whether to wait for the rest of a refused request, so that its connection can be used again."""
-        request = self._receiving
-        return self._rest_size <= FREE_BYTES and request is not None and b"expect" not in request.head.headers
 
     def _hold(self, data: bytes) -> None:
         self._held += data
@@ -510,7 +508,11 @@ class Connection(asyncio.BufferedProtocol):
         if closes or self._is_last:
             self._is_last = True
             if self._is_refused or self._surplus:
-                self._linger()
+                self._linger_by = self._server.now + LINGER_S
+                self.read_by = self._server.now + LINGER_IDLE_S
+                self._server.output_store.flush()
+                if self.transport.can_write_eof() and not self.transport.is_closing():
+                    self.transport.write_eof()
             else:
                 self._drop()
         elif self._server.is_draining and not self._held:
@@ -560,13 +562,6 @@ class Connection(asyncio.BufferedProtocol):
         self._linger_bytes = LINGER_BYTES + more
         self._resume_reading()
         self._serve(request, response)
-
-    def _linger(self) -> None:
-        self._linger_by = self._server.now + LINGER_S
-        self.read_by = self._server.now + LINGER_IDLE_S
-        self._server.output_store.flush()
-        if self.transport.can_write_eof() and not self.transport.is_closing():
-            self.transport.write_eof()
 
     def _drop(self) -> None:
         self._is_last, self._state = True, _SERVING

@@ -143,7 +143,7 @@ class Endpoint:
         if request.reserved and isinstance(pending, ToolCall):  # it may take its time
             kept = [pending.arguments, pending.capabilities, pending.name, pending.token, pending.trace]
             self.bodies.shrink(request, len(codec.write(kept)))
-        request.respond_with(pending, outcome)
+        request.pending, request.outcome = pending, outcome
         return self._watch(request, request) if isinstance(pending, Subscription) else request
 
     def busy(self) -> Response:

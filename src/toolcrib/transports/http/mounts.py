@@ -196,7 +196,9 @@ class MountedResponse:
             if has_body and not has_more:
                 self._writer = None
                 self._over.set()
-                writer.respond(_make_response(status, body, headers))
+                kind = dict(headers).get(b"content-type", b"application/octet-stream")
+                others = tuple(pair for pair in headers if pair[0] != b"content-type")
+                writer.respond(Response(status, body, kind, others))
                 return
             length = None if status in _BODILESS else length
             writer.open(status, headers, length, is_events=False, has_body=has_body)
@@ -252,8 +254,3 @@ def _read_start(message: Message) -> tuple[int, Headers, int | None]:
     length = dict(headers).get(b"content-length")
     kept = tuple(pair for pair in headers if pair[0] not in _OURS)
     return status, kept, None if length is None else int(length)
-
-
-def _make_response(status: int, body: bytes, headers: Headers) -> Response:
-    kind = dict(headers).get(b"content-type", b"application/octet-stream")
-    return Response(status, body, kind, tuple(pair for pair in headers if pair[0] != b"content-type"))

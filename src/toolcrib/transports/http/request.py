@@ -146,8 +146,6 @@ class Request(Peer):
     __slots__ = (
         "__weakref__",
         "_hold_timer",
-        "_outcome",
-        "_pending",
         "_phase",
         "_stream",
         "_writer",
@@ -158,11 +156,14 @@ class Request(Peer):
         "is_admitted",
         "issue_challenge",
         "local",
+        "outcome",
+        "pending",
         "reserved",
         "scope",
     )
-    _pending: PendingRequest | None
-    _outcome: Reply | ReplyTask | None
+    pending: PendingRequest | None
+    """The request that runs, whose outcome is sent after its messages."""
+    outcome: Reply | ReplyTask | None
     _writer: ResponseWriter | None
     _stream: EventStream | None
     _hold_timer: asyncio.TimerHandle | None
@@ -228,12 +229,8 @@ class Request(Peer):
 
     # --- the response ---
 
-    def respond_with(self, pending: PendingRequest, outcome: Reply | ReplyTask) -> None:
-        """Send the outcome of a request that runs, and the messages that it sends before."""
-        self._pending, self._outcome = pending, outcome
-
     def begin(self, writer: ResponseWriter) -> None:
-        pending, outcome = self._pending, self._outcome
+        pending, outcome = self.pending, self.outcome
         self._writer, self._stream, self._hold_timer, self._phase = writer, None, None, _BEGUN
         held, self.held = self.held, None
         for message in held or ():
@@ -253,12 +250,12 @@ class Request(Peer):
         writer, self._writer = self._writer, None
         if self._stream is not None and writer is not None:
             self._stream.lost(writer)
-        elif self._stream is None and self._pending is not None:
-            self._pending.abandon()
+        elif self._stream is None and self.pending is not None:
+            self.pending.abandon()
 
     def end(self) -> None:
-        if self._pending is not None:
-            self._pending.end()
+        if self.pending is not None:
+            self.pending.end()
 
     def _open(self) -> None:
         """Make the response a stream, unless it is one."""
@@ -281,9 +278,9 @@ class Request(Peer):
         # Nothing is kept of a reply that its client may take long to read, and nothing of this request may
         # get into the next response of its connection.
         writer, self._writer = self._writer, None
-        if self._pending is not None:
-            self._pending.task = None
-        self._pending = self._outcome = None
+        if self.pending is not None:
+            self.pending.task = None
+        self.pending = self.outcome = None
         if self.session is not None:
             self.session.touch()
         if self._stream is not None:

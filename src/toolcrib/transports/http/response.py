@@ -1,10 +1,9 @@
 """HTTP responses: complete ones, streams of events, and the writing side of a connection.
 
 Nothing is handed to the transport while its buffer is full: it waits in an `OutputBuffer`, and the next
-request is not read before the response to this one was sent. The buffer keeps up to 1 MiB in memory and the
-rest in a temporary file: a slow client gets its result whole, and clients that never read cost neither memory
-nor time of others. The buffers of a server are bounded together: above the limit, the client that has read
-nothing for longest is cut off.
+request is not read before the response to this one was sent. So a slow client gets its result whole. The
+buffers of a server are bounded, each and together: above the limit, the client that has read nothing for
+longest is cut off.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from toolcrib.transports.eager import EagerStarter
 from toolcrib.transports.http.connection import Connection
@@ -55,7 +54,7 @@ class HTTPServer:
         self.timeouts = timeouts or Timeouts()
         self.parser_error = httptools.HttpParserError
         self.parser_upgrade = httptools.HttpParserUpgrade
-        self._new_parser = httptools.HttpRequestParser
+        self.new_parser = httptools.HttpRequestParser
         self.loop = asyncio.get_running_loop()
         endpoint.starter = EagerStarter(self.loop, is_in_task=False)
         self.now = self.loop.time()
@@ -68,16 +67,12 @@ class HTTPServer:
         self._empty = asyncio.Event()
         self._buffer = memoryview(bytearray(READ_SIZE))
 
+    @property
     def read_buffer(self) -> memoryview:
-        """Return the buffer that a connection reads into.
-
-        All connections share one where a read ends before the next begins, which is everywhere but on
-        Windows. Event loops would read up to 256 KiB into buffers of their own.
-        """
+        """The buffer that a connection reads into. All connections share one where a read ends before the
+        next begins, which is everywhere but on Windows; event loops would read up to 256 KiB into buffers of
+        their own."""
         return self._buffer if sys.platform != "win32" else memoryview(bytearray(READ_SIZE))
-
-    def new_parser(self, connection: Connection) -> Any:
-        return self._new_parser(connection)
 
     async def listen(self, sockets: Sequence[socket.socket]) -> None:
         for each in sockets:
