@@ -19,14 +19,14 @@ from itertools import pairwise
 from typing import Any
 
 from toolcrib.catalog.compare_schemas import ANNOTATIONS, GRADES, Change, Grade, compare_schemas, make_change
-from toolcrib.catalog.entries import content_of, definition_of_entry
 from toolcrib.catalog.lint import LintedTool, Problem, Rule
 from toolcrib.catalog.lint.descriptions import skeleton
 from toolcrib.catalog.lint.run import SUSPICION_RULES
 from toolcrib.catalog.schemas import pointer as to_pointer
 from toolcrib.component import Component
 from toolcrib.definition import ToolDefinition
-from toolcrib.sources.described import is_described
+from toolcrib.registry.resources import Resource
+from toolcrib.sources.described import arguments_schema, is_described
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import walk
 
@@ -97,7 +97,7 @@ def definition_of(tool: Component) -> ToolDefinition:
     """Return the definition of a tool, without building it where the tool is only described. That of a
     resource or a prompt has what its list shows."""
     if tool.kind != "tool":
-        return definition_of_entry(tool)
+        return _definition_of_entry(tool)
     origin = tool.origin
     if is_described(tool) and isinstance(origin, ToolDefinition) and origin.name == tool.name:
         return origin
@@ -395,6 +395,34 @@ def compare_scopes(old: Sequence[str], new: Sequence[str]) -> Iterator[Change]:
 
 
 # --- resources and prompts --------------------------------------------------------------------------------
+
+
+def _definition_of_entry(tool: Component) -> ToolDefinition:
+    """Return what clients are told of a resource or a prompt as a definition, so that it can be compared. The
+    arguments of a prompt are its parameters."""
+    wire = tool.to_wire()
+    return ToolDefinition(
+        name=tool.name,
+        description=wire.get("description", ""),
+        input_schema=arguments_schema(wire),
+        title=wire.get("title"),
+        version=tool.version,
+        source=tool.source,
+        icons=wire.get("icons", ()),
+        meta=wire.get("_meta", {}),
+    )
+
+
+def content_of(tool: Component) -> dict[str, Any]:
+    """Return the entry of a resource or a prompt without what its content decides: size and date. That of a
+    file whose content is fixed, as in a skill, has the digest of the content."""
+    wire = {key: value for key, value in tool.to_wire().items() if key != "size"}
+    if isinstance(tool, Resource) and tool.digest is not None:
+        wire["digest"] = tool.digest
+    if "annotations" in wire:
+        kept = {key: value for key, value in wire["annotations"].items() if key != "lastModified"}
+        wire = wire | {"annotations": kept}
+    return wire
 
 
 def compare_entries(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:

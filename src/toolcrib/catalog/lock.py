@@ -23,9 +23,8 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from toolcrib.catalog.compare import compare_tools, definition_of
+from toolcrib.catalog.compare import compare_tools, content_of, definition_of
 from toolcrib.catalog.compare_schemas import GRADES
-from toolcrib.catalog.entries import content_of, describe_entry
 from toolcrib.component import Component
 from toolcrib.config.atomic_file import write_file
 from toolcrib.definition import ToolDefinition
@@ -41,7 +40,7 @@ from toolcrib.errors import (
 )
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.registry.selection import KINDS
-from toolcrib.sources.described import describe
+from toolcrib.sources.described import describe, describe_entry
 from toolcrib.sources.targets import LOCK_NAME
 from toolcrib.validation import codec
 

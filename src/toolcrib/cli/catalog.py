@@ -39,7 +39,7 @@ from toolcrib.dispatch.tool_search import CALL, MAX_FOUND, SEARCH
 from toolcrib.errors import DefinitionError, Finding, Location, SourceError
 from toolcrib.names import MCP
 from toolcrib.registry.selection import KINDS
-from toolcrib.sources.described import describe
+from toolcrib.sources.described import describe, describe_entry
 from toolcrib.sources.targets import LOCK_NAME, is_address
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -300,8 +300,6 @@ async def list_remote_features(
 ) -> list[Component]:
     """Return the resources, templates and prompts of a server, by default all that it has. They cannot be
     run."""
-    from toolcrib.catalog.entries import describe_entry  # delayed: few commands ask another server
-
     wanted = set(capabilities or ("resources", "prompts")) & client.capabilities.keys()
     entries: list[Mapping[str, Any]] = []
     if "resources" in wanted:

@@ -23,7 +23,6 @@ import click
 from toolcrib.catalog.catalog import Catalog, open_catalog
 from toolcrib.catalog.compare import Comparison, compare
 from toolcrib.catalog.compare_schemas import GRADES, Change
-from toolcrib.catalog.entries import describe_entry
 from toolcrib.catalog.lock import Lock
 from toolcrib.cli.catalog import (
     ToolSource,
@@ -40,7 +39,7 @@ from toolcrib.client.session import VERSIONS
 from toolcrib.config import FILE_NAME
 from toolcrib.errors import ConfigurationError, Location
 from toolcrib.registry.selection import KINDS, count_kinds, label_of, name_kinds
-from toolcrib.sources.described import describe
+from toolcrib.sources.described import describe, describe_entry
 from toolcrib.sources.targets import is_address
 
 LOCK = """

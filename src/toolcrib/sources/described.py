@@ -1,6 +1,8 @@
-"""Tools without code: described by a file, by another server or by a catalog.
+"""Tools, resources and prompts without code: described by a file, by another server or by a catalog.
 
-A described tool has a definition like any other, for lists, exports, locks and searches. Calling it fails.
+They have a definition like any other, for lists, exports, locks and searches. Calling one fails.
+
+    describe_entry({"uri": "orders://list", "name": "orders"})      # a resource without code
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from typing import Any
 
 from toolcrib.component import Component, Tool
 from toolcrib.definition import ToolDefinition
-from toolcrib.errors import Location, ToolError
+from toolcrib.errors import NO_LOCATION, InvalidToolError, Location, ToolError
 from toolcrib.options import OptionFields, ToolOptions
 from toolcrib.registry.prompts import Prompt
+from toolcrib.registry.resources import Resource
+from toolcrib.registry.uri_template import URITemplate
 from toolcrib.schema.function import ToolParts, build_handler
 from toolcrib.schema.parameters import HandlerInfo
 
@@ -81,29 +85,114 @@ def _build(definition: ToolDefinition, info: HandlerInfo, name: str, options: To
     )
 
 
-def describe_prompt(name: str, facts: Mapping[str, Any], source: Location) -> Prompt:
-    """Return a prompt of this name, with a title, a description and arguments as MCP writes them."""
-    info = HandlerInfo(MissingHandler(name))
+# --- resources and prompts, as they are listed -----------------------------------------------------------
+
+
+class OpaqueTemplate(URITemplate):
+    """A template of another server that toolcrib cannot match with URIs. Only its text is known."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.variables = ()
+        self.optional = self.exploded = frozenset()
+        self.greedy = None
+
+    @property
+    def skeleton(self) -> str:
+        return self.text
+
+    def match(self, uri: str) -> None:  # noqa: ARG002
+        return None
+
+
+class DescribedResource(Resource):
+    """A resource or a template without its code."""
+
+    __slots__ = ("_wire",)
+
+    def __init__(self, info: HandlerInfo, wire: Mapping[str, Any], options: ToolOptions) -> None:
+        super().__init__(info, wire["uri"] if "uri" in wire else wire["uriTemplate"], options, wire)
+        self._wire = wire
+        self._build = build_handler
+        self.display_name = wire["name"]
+        self.mime_type = wire.get("mimeType")
+        self.annotations = wire.get("annotations", {})
+        self.template = None if "uri" in wire else _read_template(self.name)
+        self.is_static = self.template is None  # it may be a file of a folder
+
+    def to_wire(self) -> dict[str, Any]:
+        return dict(self._wire)
+
+
+class DescribedPrompt(Prompt):
+    """A prompt without its code."""
+
+    __slots__ = ("_wire",)
+
+    def __init__(self, info: HandlerInfo, wire: Mapping[str, Any], options: ToolOptions) -> None:
+        super().__init__(info, wire["name"], options, wire)
+        self._wire = wire
+        self._build = build_handler
+
+    def to_wire(self) -> dict[str, Any]:
+        return dict(self._wire)
+
+
+def describe_entry(
+    wire: Mapping[str, Any], source: Location = NO_LOCATION, version: str | None = None
+) -> Component:
+    """Return a resource, a template or a prompt without code, from its entry in a list of MCP. Fields that
+    MCP does not have, or that have the wrong type, are left out."""
+    wire = _read_entry(wire)
+    is_prompt = "uri" not in wire and "uriTemplate" not in wire
+    options = ToolOptions(
+        title=wire.get("title"),
+        description=wire.get("description", ""),
+        input_schema=arguments_schema(wire),
+        icons=wire.get("icons", ()),
+        meta=wire.get("_meta", {}),
+        version=version,
+    )
+    info = HandlerInfo(MissingHandler(wire["name"]))
     info.source = source
-    arguments = [
-        item for item in facts.get("arguments") or () if isinstance(item, Mapping) and "name" in item
-    ]
-    schema = {
-        "type": "object",
-        "properties": {
-            item["name"]: {
-                "type": "string",
-                **({"description": item["description"]} if item.get("description") else {}),
-            }
-            for item in arguments
-        },
-        "required": [item["name"] for item in arguments if item.get("required")],
-    }
-    given: OptionFields = {
-        "title": facts.get("title"),
-        "description": facts.get("description") or "",
-        "input_schema": schema,
-    }
-    made = Prompt(info, name, ToolOptions(**given), facts)
-    made._build = build_handler
-    return made
+    return DescribedPrompt(info, wire, options) if is_prompt else DescribedResource(info, wire, options)
+
+
+_FIELDS: dict[str, type] = {
+    **dict.fromkeys(("uri", "uriTemplate", "name", "title", "description", "mimeType", "digest"), str),
+    **dict.fromkeys(("arguments", "icons"), list),
+    **dict.fromkeys(("annotations", "_meta"), Mapping),
+    "size": int,
+}
+
+
+def _read_entry(given: Mapping[str, Any]) -> dict[str, Any]:
+    wire = {key: given[key] for key, kind in _FIELDS.items() if isinstance(given.get(key), kind)}
+    wire.setdefault("name", wire.get("uri") or wire.get("uriTemplate") or "")
+    for key in {"arguments", "icons"} & wire.keys():
+        wire[key] = [dict(item) for item in wire[key] if isinstance(item, Mapping)]
+    for argument in wire.get("arguments", ()):
+        wrong = [
+            key for key in ("name", "title", "description") if not isinstance(argument.get(key, ""), str)
+        ]
+        for key in wrong:
+            del argument[key]
+        argument.setdefault("name", "")
+    return wire
+
+
+def arguments_schema(wire: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = wire.get("arguments", ())
+    properties = {}
+    for argument in arguments:
+        texts = {key: argument[key] for key in ("title", "description") if argument.get(key)}
+        properties[argument["name"]] = {"type": "string", **texts}
+    required = [argument["name"] for argument in arguments if argument.get("required") is True]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _read_template(text: str) -> URITemplate:
+    try:
+        return URITemplate(text)
+    except InvalidToolError:
+        return OpaqueTemplate(text)

@@ -20,7 +20,7 @@ from toolcrib.errors import DefinitionError, Finding, Location
 from toolcrib.options import OptionFields, ToolOptions
 from toolcrib.schema.function import ToolParts, build_function, build_handler
 from toolcrib.schema.parameters import EMPTY, VARIABLE_KINDS, HandlerInfo, check_parameters, docstring_of
-from toolcrib.sources.described import ANNOTATION_OPTIONS, describe, describe_prompt
+from toolcrib.sources.described import ANNOTATION_OPTIONS, describe, describe_entry
 from toolcrib.sources.foreign.reading import is_any_list, plain_words
 from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan.patterns import Record, placed
@@ -343,7 +343,7 @@ def read_record(maker: ToolMaker, record: Record) -> Component | None:
         return None
     source = Location(record.call.path, record.call.line)
     if record.kind == "prompt":
-        made: Component = describe_prompt(name, facts, source)
+        made = describe_entry({**facts, "name": name}, source)
     else:
         schema, output = facts.get("inputSchema") or facts.get("parameters"), facts.get("outputSchema")
         definition = ToolDefinition(

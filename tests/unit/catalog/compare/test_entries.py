@@ -9,8 +9,8 @@ import pytest
 from toolcrib import MCPServer
 from toolcrib.catalog.compare import compare
 from toolcrib.catalog.compare_schemas import Change
-from toolcrib.catalog.entries import describe_entry
 from toolcrib.component import Tool
+from toolcrib.sources.described import describe_entry
 
 CITY = {"name": "city", "description": "Where to go", "required": True}
 DAYS = {"name": "days", "description": "How long"}

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from toolcrib import MCPServer
-from toolcrib.catalog.entries import describe_entry
 from toolcrib.catalog.lint import Choice, LintedTool, Problem, Rule, inspect_tools
 from toolcrib.catalog.lint import run as running
 from toolcrib.component import Tool
 from toolcrib.errors import Finding
+from toolcrib.sources.described import describe_entry
 
 
 def everything(server: MCPServer) -> list[Tool]:
