@@ -22,14 +22,28 @@ from toolcrib.validation.schema_tree import HEADER_MARK, Mirrored, mirrored_para
 
 # --- annotations -----------------------------------------------------------------------------------
 
-_BOOLEAN_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+HINT_LABELS = {
+    "readOnlyHint": "read-only",
+    "destructiveHint": "destructive",
+    "idempotentHint": "idempotent",
+    "openWorldHint": "open-world",
+}
+"""The hints of MCP, and their names for people."""
+
+
+def describe_hints(annotations: Mapping[str, Any]) -> str:
+    """Return hints for people: `read-only, not open-world`."""
+    given = {label: annotations.get(hint) for hint, label in HINT_LABELS.items()}
+    return ", ".join(
+        label if value else f"not {label}" for label, value in given.items() if value is not None
+    )
 
 
 def find_wrong_annotations(annotations: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the annotations of a wrong type, each with the type that MCP requires."""
     wrong = [
         (key, "true or false")
-        for key in _BOOLEAN_HINTS
+        for key in HINT_LABELS
         if key in annotations and not isinstance(annotations[key], bool)
     ]
     if "title" in annotations and not isinstance(annotations["title"], str):

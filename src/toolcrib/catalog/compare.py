@@ -112,7 +112,7 @@ def compare_tools(old: Component, new: Component) -> list[Change]:
         found += compare_entries(content_of(old), content_of(new))
     if before.fingerprint != now.fingerprint:
         found += compare_definitions(before, now)
-        found += find_suspicious((old, before), (new, now))
+        found += find_suspicious(LintedTool(old, before), LintedTool(new, now))
     found += _compare_options(old, new)
     if new.kind == "prompt":
         found = [replace(item, pointer=item.pointer.replace(*_ARGUMENTS, 1)) for item in found]
@@ -171,7 +171,7 @@ def _describe_added(tools: Sequence[Component], known: Sequence[Component]) -> I
         if twins:
             template = "it is new and its name is easily mistaken for {0}"
             found.append(make_change("name-resembles", "suspicious", "/name", template, (twins[0],)))
-        found += find_suspicious(None, (tool, definition_of(tool)))
+        found += find_suspicious(None, LintedTool(tool, definition_of(tool)))
         yield from (_assign(change, tool) for change in found)
 
 
@@ -474,13 +474,11 @@ _CONTEXT_NAME = re.compile(
 _MAX_EXCERPT = 80
 
 
-def find_suspicious(
-    old: tuple[Component, ToolDefinition] | None, new: tuple[Component, ToolDefinition]
-) -> Iterator[Change]:
+def find_suspicious(old: LintedTool | None, new: LintedTool) -> Iterator[Change]:
     """Yield what the linter reports of the new definition and not of the old one, hosts that are new, and
     parameters for the conversation that a known tool did not have."""
-    found = list(_lint(*new))
-    known = {_key(*item) for item in _lint(*old)} if found and old is not None else set()
+    found = list(_lint(new))
+    known = {_key(*item) for item in _lint(old)} if found and old is not None else set()
     for rule, problem in found:
         if _key(rule, problem) in known:
             continue
@@ -489,16 +487,15 @@ def find_suspicious(
         template = f"{summary[0].lower()}{summary[1:]}: {{0}}"
         pointer = f"/inputSchema/properties/{problem.parameter}" if problem.parameter else ""
         yield make_change(rule.code, "suspicious", pointer, template, (_excerpt(problem),))
-    addresses = list(_addresses(new[1]))
-    hosts = {host for host, _, _ in _addresses(old[1])} if addresses and old is not None else set()
+    addresses = list(_addresses(new))
+    hosts = {host for host, _, _ in _addresses(old)} if addresses and old is not None else set()
     for host, pointer, text in addresses:
         if host not in hosts:
             hosts.add(host)
             template = "it now names the address {0}"
             yield make_change("new-address", "suspicious", pointer, template, (host,), None, text)
-
-    if old is not None and new[0].kind == "tool":  # people fill in the arguments of prompts
-        yield from _find_context_parameters(old[1].input_schema, new[1].input_schema)
+    if old is not None and new.tool.kind == "tool":  # people fill in the arguments of prompts
+        yield from _find_context_parameters(old.definition.input_schema, new.definition.input_schema)
 
 
 def _find_context_parameters(old: Any, new: Any) -> Iterator[Change]:
@@ -528,10 +525,9 @@ def _takes_free_text(schema: Any) -> bool:
     return not is_limited and not {"integer", "number", "boolean", "null"}.issuperset(types)
 
 
-def _lint(tool: Component, definition: ToolDefinition) -> Iterator[tuple[Rule, Problem]]:
-    linted = LintedTool(tool, definition)
+def _lint(linted: LintedTool) -> Iterator[tuple[Rule, Problem]]:
     for rule in SUSPICION_RULES:
-        if rule.check is not None and tool.kind in rule.kinds:
+        if rule.check is not None and linted.tool.kind in rule.kinds:
             for problem in rule.check(linted):
                 yield rule, problem
 
@@ -545,20 +541,11 @@ def _excerpt(problem: Problem) -> str:
     return text if len(text) <= _MAX_EXCERPT else f"{text[: _MAX_EXCERPT - 3]}..."
 
 
-def _addresses(definition: ToolDefinition) -> Iterator[tuple[str, str, str]]:
-    """Yield every host that a text in a definition names, a pointer to the text, and the text. The name is no
-    such text: that of a resource is its URI."""
-    pending: list[tuple[Any, str]] = [(definition.to_wire() | {"name": ""}, "")]
-    while pending:
-        item, pointer = pending.pop()
-        if isinstance(item, str):
-            for found in _ADDRESS.finditer(item):
-                host = (found[1] or found[2] or found[3]).casefold().rstrip(".:-")
-                yield re.sub(r":(?:80|443)$", "", host), pointer, item
-        elif isinstance(item, Mapping):
-            for key, child in item.items():
-                token = str(key).replace("~", "~0").replace("/", "~1")
-                if key not in ("$schema", "$ref", "$id"):
-                    pending.append((child, f"{pointer}/{token}"))
-        elif isinstance(item, list | tuple):
-            pending += [(child, f"{pointer}/{index}") for index, child in enumerate(item)]
+def _addresses(linted: LintedTool) -> Iterator[tuple[str, str, str]]:
+    """Yield every host that a text in a definition names, a pointer to its parameter, and the text. Names do
+    not count: that of a resource is its URI."""
+    for text in linted.texts:
+        for found in _ADDRESS.finditer(text.text) if text.kind != "name" else ():
+            host = (found[1] or found[2] or found[3]).casefold().rstrip(".:-")
+            pointer = f"/inputSchema/properties/{text.parameter}" if text.parameter else ""
+            yield re.sub(r":(?:80|443)$", "", host), pointer, text.text

@@ -30,7 +30,7 @@ from toolcrib.cli.text import (
     wrap,
 )
 from toolcrib.component import Component
-from toolcrib.definition import ToolDefinition
+from toolcrib.definition import ToolDefinition, describe_hints
 from toolcrib.errors import Finding
 from toolcrib.registry.selection import label_of, sort_kinds
 from toolcrib.validation.schema_tree import Resolver
@@ -49,13 +49,6 @@ _CONSTRAINTS = (
     *("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
     *("minItems", "maxItems", "pattern"),
 )
-_ANNOTATIONS = {
-    "readOnlyHint": "read-only",
-    "destructiveHint": "destructive",
-    "idempotentHint": "idempotent",
-    "openWorldHint": "open-world",
-}
-
 Style = Mapping[str, Any]
 
 
@@ -268,11 +261,9 @@ def print_tool(definition: ToolDefinition, details: Mapping[str, str], terminal:
     output = definition.output_schema
     returns = type_name(output, output) if output is not None else "text or content"
     meaning = definition.returns or (output or {}).get("description", "")
-    annotations = {label: definition.annotations.get(key) for key, label in _ANNOTATIONS.items()}
-    hints = [label if value else f"not {label}" for label, value in annotations.items() if value is not None]
     shown = {
         "Result": f"{returns}: {meaning}" if meaning and output is not None else returns,
-        "Hints": ", ".join(hints),
+        "Hints": describe_hints(definition.annotations),
         "Tags": ", ".join(definition.tags),
         "Version": definition.version or "",
         "Source": format_source(definition.source),

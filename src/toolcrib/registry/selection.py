@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from toolcrib.component import Component
+from toolcrib.definition import HINT_LABELS
 from toolcrib.errors import ConfigurationError, DefinitionError, ErrorCollector, suggest
 from toolcrib.registry.index import spellings
 
@@ -22,7 +23,7 @@ KINDS = ("tool", "resource", "prompt")
 LIST_NAMES = {"tool": "tools", "resource": "resources", "template": "resourceTemplates", "prompt": "prompts"}
 """The lists of MCP by the kind of their entries."""
 _LABELS = tuple(LIST_NAMES)
-HINTS = ("read-only", "destructive", "idempotent", "open-world")
+HINTS = tuple(HINT_LABELS.values())
 
 
 def select(

@@ -25,7 +25,7 @@ from toolcrib.catalog.schemas import (
 )
 from toolcrib.component import Component
 from toolcrib.content import Result
-from toolcrib.definition import ToolDefinition
+from toolcrib.definition import ToolDefinition, describe_hints
 from toolcrib.registry.selection import LIST_NAMES, label_of, sort_kinds
 from toolcrib.validation import codec
 
@@ -121,12 +121,6 @@ _MARKUP = re.compile(
 )
 _ENTITIES = {"<": "&lt;", "&": "&amp;"}
 _INDENT = re.compile(r"^[ \t]+")
-_HINTS = {
-    "readOnlyHint": ("read-only", "makes changes"),
-    "destructiveHint": ("may be destructive", "not destructive"),
-    "idempotentHint": ("idempotent", "not idempotent"),
-    "openWorldHint": ("reaches external systems", "does not reach external systems"),
-}
 
 
 class Markdown(Exporter):
@@ -225,13 +219,8 @@ def _write_result(definition: ToolDefinition) -> str:
 
 def _write_metadata(definition: ToolDefinition) -> str:
     lines = []
-    hints = [
-        texts[0] if definition.annotations[hint] else texts[1]
-        for hint, texts in _HINTS.items()
-        if isinstance(definition.annotations.get(hint), bool)
-    ]
-    if hints:
-        lines.append(f"- Hints: {', '.join(hints)}")
+    if hints := describe_hints(definition.annotations):
+        lines.append(f"- Hints: {hints}")
     if definition.tags:
         lines.append(f"- Tags: {', '.join(escape(tag) for tag in definition.tags)}")
     if definition.version:
