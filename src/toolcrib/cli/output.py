@@ -33,7 +33,6 @@ _OWN = (os.path.dirname(toolcrib.__file__), "<frozen")
 PROGRESS_DELAY_S = 1.0
 """Shorter work shows no progress."""
 PROGRESS_INTERVAL_S = 0.1
-_BAR_WIDTH = 20
 _COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan", "note": "cyan"}
 
 
@@ -155,14 +154,14 @@ def _columns_of(stream: IO[str]) -> int:
 
 
 class Progress:
-    """The progress line of one piece of work on a terminal: a bar with counts and the time left, on stderr.
+    """The progress line of one piece of work on a terminal, on stderr.
 
     Call it with what is done and the total:
 
         with Progress(terminal, "reading files") as progress:
             scan("servers/", progress=progress)
 
-        reading files  [=========>          ]  480/1000  0:07 left
+        reading files 480/1000
     """
 
     def __init__(
@@ -190,35 +189,14 @@ class Progress:
 
     def show(self, done: float, total: float | None, message: str | None = None) -> None:
         """Show the progress at once."""
-        spent_s = self._clock() - self._began_s
-        parts = [self._label, *format_progress(done, total, spent_s), message or ""]
-        self._terminal.status(" ".join(part for part in parts if part))
+        counts = f"{done:g}/{total:g}" if total else f"{done:g}"
+        self._terminal.status(" ".join(part for part in (self._label, counts, message or "") if part))
 
     def track(self, items: Collection[T]) -> Iterator[T]:
         """Yield the items and show how many are done."""
         for number, item in enumerate(items):
             self(number, len(items))
             yield item
-
-
-def format_progress(done: float, total: float | None, spent_s: float) -> Iterator[str]:
-    """Yield a bar, the counts and the time left; only the count where the total is unknown."""
-    if not total or total < 0 or done < 0:
-        yield f"{done:g}"
-        return
-    filled = min(int(done / total * _BAR_WIDTH), _BAR_WIDTH)
-    arrow = ">" if 0 < filled < _BAR_WIDTH else ""
-    yield f"[{('=' * (filled - len(arrow)) + arrow).ljust(_BAR_WIDTH, '-')}]"
-    yield f"{done:g}/{total:g}"
-    if 0 < done < total:
-        yield f"{format_duration(spent_s / done * (total - done))} left"
-
-
-def format_duration(duration_s: float) -> str:
-    """Return `0:07`, `2:30` or `1:02:30`."""
-    minutes, seconds = divmod(round(duration_s), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
 # --- streams -----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.system import fork_server
 from tests.support.system.pseudo_terminal import plain, run_on_terminal
-from toolcrib.cli.output import Progress, Terminal, format_duration
+from toolcrib.cli.output import Progress, Terminal
 
 TOOLS = """
 from toolcrib import Context, tool
@@ -46,31 +46,31 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def bars(stream: io.StringIO) -> list[str]:
+def lines_of(stream: io.StringIO) -> list[str]:
     return [line.rstrip() for line in stream.getvalue().split("\r") if line.strip()]
 
 
-def test_a_bar_has_counts_and_the_time_left_and_appears_after_a_second() -> None:
+def test_counts_appear_after_a_second() -> None:
     err, now_s = FakeTTY(), [0.0]
     with Progress(Terminal(FakeTTY(), err, debug=False), "reading files", lambda: now_s[0]) as progress:
         for done in range(5):
             now_s[0] = done * 0.5
             progress(done, 40)
-        assert bars(err) == [
-            "reading files [>-------------------] 2/40 0:19 left",
-            "reading files [>-------------------] 3/40 0:18 left",
-            "reading files [=>------------------] 4/40 0:18 left",
+        assert lines_of(err) == [
+            "reading files 2/40",
+            "reading files 3/40",
+            "reading files 4/40",
         ]
         now_s[0] += 0.01
         progress(5, 40)
-        assert len(bars(err)) == 3
+        assert len(lines_of(err)) == 3
     assert err.getvalue().endswith(" \r")
 
 
 def test_a_count_without_a_total_is_shown_alone() -> None:
     err = FakeTTY()
     Progress(Terminal(FakeTTY(), err, debug=False), "exporting").show(7, None, "still busy")
-    assert bars(err) == ["exporting 7 still busy"]
+    assert lines_of(err) == ["exporting 7 still busy"]
 
 
 def test_nothing_is_shown_where_stderr_is_not_a_terminal() -> None:
@@ -79,7 +79,7 @@ def test_nothing_is_shown_where_stderr_is_not_a_terminal() -> None:
     assert err.getvalue() == ""
 
 
-def test_other_output_replaces_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_output_replaces_the_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     err = FakeTTY()
     terminal = Terminal(FakeTTY(), err, debug=False)
@@ -88,15 +88,10 @@ def test_other_output_replaces_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     assert err.getvalue() == "\rhalf done\r         \rwarning: careful\n"
 
 
-@pytest.mark.parametrize(("seconds", "words"), [(0.4, "0:00"), (7, "0:07"), (150, "2:30"), (3750, "1:02:30")])
-def test_a_duration_is_written_as_a_clock_does(seconds: float, words: str) -> None:
-    assert format_duration(seconds) == words
-
-
 def test_a_call_of_a_local_tool_shows_its_progress_and_clears_it(folder: Path) -> None:
     words = ("call", "tools/first.py:first", "steps=4")
     shown = run_on_terminal(*words, cwd=folder)
-    assert re.search(r"\r\[=========>----------\] 2/4 \d:\d\d left step 2", shown)
+    assert "\r2/4 step 2" in shown
     assert re.search(r"\r +\rdone\n$", shown)
     piped = fork_server.run("-m", "toolcrib", *words, cwd=folder)
     assert (piped.stdout, piped.stderr) == (b"done\n", b"")
@@ -115,10 +110,10 @@ def test_a_call_of_a_local_tool_shows_its_progress_and_clears_it(folder: Path) -
     ],
     ids=lambda value: value[0],
 )
-def test_every_step_of_long_work_shows_a_bar(folder: Path, words: list[str], steps: list[str]) -> None:
+def test_every_step_of_long_work_is_shown(folder: Path, words: list[str], steps: list[str]) -> None:
     fork_server.run("-m", "toolcrib", "lock", "tools", "--output", "old.lock", cwd=folder)
     shown = plain(run_on_terminal(*words, cwd=folder, program=("-c", AT_ONCE)))
     for step in steps:
-        assert re.search(rf"\r{step} \[=+>-+\] 1/2 0:00 left", shown), shown
+        assert f"\r{step} 1/2" in shown, shown
     piped = fork_server.run("-c", AT_ONCE, *words, cwd=folder)
     assert not any(step.encode() in piped.stdout + piped.stderr for step in steps)
