@@ -271,6 +271,7 @@ class EventfdWaker(CallbackWaker):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
         self._futures: deque[asyncio.Future[None]] = deque()
+        self._is_signalled = False
         self._process = os.getpid()
         self._counter = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         loop.add_reader(self._counter, self._deliver)
@@ -284,7 +285,9 @@ class EventfdWaker(CallbackWaker):
         if self._loop.is_closed():
             return False
         self._futures.append(future)
-        os.eventfd_write(self._counter, 1)
+        if not self._is_signalled:
+            self._is_signalled = True
+            os.eventfd_write(self._counter, 1)
         return True
 
     def _deliver(self) -> None:
@@ -292,6 +295,7 @@ class EventfdWaker(CallbackWaker):
             os.eventfd_read(self._counter)
         except BlockingIOError:
             pass  # another turn has emptied it already
+        self._is_signalled = False  # before the futures are read: one that is added now signals again
         while self._futures:
             complete(self._futures.popleft())
 

@@ -2,9 +2,11 @@
 
 Exceptions of the tool are raised as `Raised`; time-outs, a busy tool or a lost process as errors of toolcrib.
 
-Threads are shared by all tools and bounded per tool. An idle thread is reused, the last one first, and ends
-when it was idle for a while. A blocked one cannot be stopped: its caller is answered in time and the thread
-stays counted in the slots of its tool. The threads are daemons so that the process can always end.
+Threads are shared by all tools and bounded per tool. Waking a thread costs more than most tools do, so a
+call is left to a thread that is at work; if that does not come back within a moment, another one takes over
+(`Threads`). An idle thread ends after a while. A blocked one cannot be stopped: its caller is answered in
+time and the thread stays counted in the slots of its tool. The threads are daemons so that the process can
+always end.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import itertools
 import logging
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -33,6 +35,10 @@ logger = logging.getLogger("toolcrib")
 
 IDLE_S = 10.0
 NOTICE_EVERY_S = 60.0
+LOOK_AFTER_S = 0.001
+"""How often jobs are looked after that have just begun."""
+EXACT_S = 0.05
+"""Limits below this are counted from the start of a job, others from when it is looked after."""
 
 Outlive = Callable[[], Callable[[], None]]
 """Called when a call is abandoned whose code may still run. Returns a function that is called, perhaps on
@@ -95,23 +101,52 @@ class Stage(Enum):
 class Job:
     """One piece of work: an event loop waits for it, a thread does it."""
 
-    def __init__(self, slots: ToolSlots, work: Callable[[], Any], outlive: Outlive | None = None) -> None:
+    __slots__ = (
+        "_clock",
+        "_context",
+        "_waker",
+        "_work",
+        "end",
+        "error",
+        "future",
+        "is_refused",
+        "loop",
+        "outlive",
+        "slots",
+        "stage",
+        "value",
+    )
+
+    def __init__(
+        self,
+        slots: ToolSlots,
+        work: Callable[[], Any],
+        clock: Clock | None = None,
+        outlive: Outlive | None = None,
+    ) -> None:
         self.stage = Stage.WAITING  # only `ToolSlots` changes it, under its lock
         self.slots = slots
         self.outlive = outlive
         self.end: Callable[[], None] | None = None
-        self._work = work
-        self._loop = asyncio.get_running_loop()
-        self._waker = waker_of(self._loop)
+        self.loop = asyncio.get_running_loop()
+        self._clock = clock
+        self._work: Callable[[], Any] | None = work
+        self._waker = waker_of(self.loop)
         self._context = contextvars.copy_context()
-        self.future: asyncio.Future[None] = self._loop.create_future()
+        self.future: asyncio.Future[None] = self.loop.create_future()
         self.value: Any = None
         self.error: BaseException | None = None
         self.is_refused = False
 
+    def start_clock(self) -> None:
+        if self._clock is not None:
+            self._clock.start(self.loop, functools.partial(complete, self.future))
+
     def run(self) -> None:
+        work, self._work = self._work, None  # nothing is kept of a job that has ended
+        assert work is not None  # it runs once  # noqa: S101
         try:
-            self.value = self._context.run(self._work)
+            self.value = self._context.run(work)
         except BaseException as error:
             self.error = error
 
@@ -156,6 +191,8 @@ class ToolSlots:
         self.max_queue = max_queue
         self.on_loop: list[None] = []
         self.abandoned = 0
+        self.takes_long = False
+        """Whether the last call on a thread took long, so that nothing should wait behind it."""
         # Calls on threads; only these are bounded.
         self._threads = 0
         self._threads_lost = 0
@@ -244,10 +281,8 @@ class Runner:
 
     def __init__(self, *, max_processes: int | None = None) -> None:
         self.abandoned_count = AbandonedCount()
+        self._threads = Threads(self.abandoned_count)
         self._lock = threading.Lock()
-        self._idle: list[_Worker] = []
-        self._numbers = itertools.count(1)
-        self._is_closed = False
         self._max_processes = max_processes
         self._processes: ProcessPool | None = None
 
@@ -266,14 +301,14 @@ class Runner:
         outlive: Outlive | None = None,
     ) -> Any:
         """Run blocking code on a thread. `on_abandon` is called once if the call is abandoned."""
-        job = Job(slots, work, outlive)
-        is_admitted = slots.admit(job)
         if clock is None and timeout_s is not None:
             clock = Clock(timeout_s)
-        if clock is not None:
-            clock.start(asyncio.get_running_loop(), functools.partial(complete, job.future))
+        job = Job(slots, work, clock, outlive)
+        is_admitted = slots.admit(job)
+        if not is_admitted or (clock is not None and clock.left_s < EXACT_S):
+            job.start_clock()
         if is_admitted:
-            self._start(job)  # last, so that the thread does not have to wait for the interpreter lock
+            self._threads.start(job)
         try:
             await job.future
         except (asyncio.CancelledError, GeneratorExit):
@@ -292,7 +327,8 @@ class Runner:
                 raise Raised(error) from None
             finally:
                 del error
-        return job.value
+        value, job.value = job.value, None
+        return value
 
     async def run_process(
         self,
@@ -346,15 +382,9 @@ class Runner:
 
     def close(self) -> None:
         """End idle threads now and the others after their work, without waiting, and kill all processes."""
-        with self._lock:
-            self._is_closed = True
-            idle, self._idle = self._idle, []
-        for worker in idle:
-            worker.wake(None)
+        self._threads.close()
         if self._processes is not None:
             self._processes.close()
-
-    # --- threads ---
 
     def _abandon(self, job: Job, on_abandon: Callable[[], None] | None) -> bool:
         """Give up a job. False: it has ended at this moment, so there is nothing to give up."""
@@ -374,43 +404,130 @@ class Runner:
                 logger.exception("tool '%s': the cancellation callback failed", job.slots.name)
         return True
 
-    def _start(self, job: Job) -> None:
+
+class Threads:
+    """The threads of one server, and the jobs that no thread has taken yet.
+
+    A thread is *prompt* while it looks for a job or has just begun one. A new job is left to the prompt
+    threads. `_look_after` runs on the event loop as long as there are new jobs: it starts their clocks, finds
+    threads that are not prompt any more, and adds threads if no prompt one is left for the jobs that wait. A
+    tool whose calls take long gets another thread at once.
+    """
+
+    def __init__(self, abandoned_count: AbandonedCount) -> None:
+        self._abandoned_count = abandoned_count
+        self._lock = threading.Lock()
+        self._jobs: deque[Job] = deque()
+        self._idle: list[_Worker] = []
+        self._busy: set[_Worker] = set()
+        self._prompt = 0
+        """The number of busy workers that are prompt."""
+        self._new: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+        self._numbers = itertools.count(1)
+        self.is_closed = False
+
+    def start(self, job: Job) -> None:
+        """Have a job done. Called on the event loop that waits for it."""
+        new = self._new.get(job.loop)
+        if new is None:
+            for loop in [loop for loop in self._new if loop.is_closed()]:
+                del self._new[loop]
+            new = self._new[job.loop] = []
+            job.loop.call_later(LOOK_AFTER_S, self._look_after, job.loop, [])
+        new.append(job)
         with self._lock:
-            worker = self._idle.pop() if self._idle else None
-        if worker is not None:
-            worker.wake(job)
-            return
-        name = f"toolcrib-{next(self._numbers)}"
-        try:
-            threading.Thread(target=_Worker(self, job).run, name=name, daemon=True).start()
-        except RuntimeError:
-            # No thread can be started. Jobs that wait for this slot would wait for ever: refuse all.
+            self._jobs.append(job)
+            if self._prompt and not job.slots.takes_long:
+                return
+        if not self._add_worker():
+            with self._lock:
+                if job not in self._jobs:
+                    return  # a thread that was at work has taken it
+                self._jobs.remove(job)
             refused: Job | None = job
-            while refused is not None:
+            while refused is not None:  # jobs that wait for this slot would wait for ever: refuse all
                 refused.is_refused = True
                 refused = self.finish(refused)
 
-    def finish(self, job: Job, worker: _Worker | None = None) -> Job | None:
+    def _look_after(self, loop: asyncio.AbstractEventLoop, begun: list[Job]) -> None:
+        """Look after the new jobs of a loop, and those that were new the time before."""
+        for job in begun:
+            if job.stage is not Stage.ENDED:
+                job.slots.takes_long = True
+                job.start_clock()
+        with self._lock:
+            for worker in self._busy:
+                if worker.count % 2 and worker.seen == worker.count and worker.is_prompt:
+                    worker.is_prompt = False
+                    self._prompt -= 1
+                worker.seen = worker.count
+            missing = 0 if self._prompt else len(self._jobs)
+        for _ in range(missing):
+            self._add_worker()
+        new = self._new[loop]
+        if new or self._jobs:
+            self._new[loop] = []
+            loop.call_later(LOOK_AFTER_S, self._look_after, loop, new)
+        else:
+            del self._new[loop]
+
+    def _add_worker(self) -> bool:
+        """Wake an idle worker, the last one first, or start one. False: no thread can be started."""
+        with self._lock:
+            is_new = not self._idle
+            worker = _Worker(self) if is_new else self._idle.pop()
+            worker.is_prompt = True
+            self._busy.add(worker)
+            self._prompt += 1
+        if not is_new:
+            worker.signal.release()
+            return True
+        name = f"toolcrib-{next(self._numbers)}"
+        try:
+            threading.Thread(target=worker.run, name=name, daemon=True).start()
+        except RuntimeError:
+            with self._lock:
+                self._busy.discard(worker)
+                self._prompt -= 1
+            return False
+        return True
+
+    def close(self) -> None:
+        """End idle threads now and the others after their work, without waiting."""
+        with self._lock:
+            self.is_closed = True
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.signal.release()
+
+    # --- called by workers ---
+
+    def take(self, worker: _Worker) -> Job | None:
+        """Return the next job, or make the worker idle."""
+        with self._lock:
+            if self._jobs:
+                job = self._jobs.popleft()
+                is_prompt = not job.slots.takes_long
+            else:
+                job, is_prompt = None, False
+                self._busy.discard(worker)
+                if not self.is_closed:
+                    self._idle.append(worker)
+            self._prompt += is_prompt - worker.is_prompt
+            worker.is_prompt = is_prompt
+        return job
+
+    def finish(self, job: Job) -> Job | None:
         """Pass the slot of finished work on, then wake the caller. Return the job that got the slot."""
         is_awaited, successor = job.slots.finish(job)
-        if successor is None and worker is not None:
-            # Before the caller is woken: its next call should find this thread idle, not start another.
-            worker.is_resting = self.rest(worker)
         if is_awaited:
             job.announce()
         else:
-            self.abandoned_count.add(-1)
+            self._abandoned_count.add(-1)
             job.drop()
             if job.end is not None:
                 job.end()
         return successor
-
-    def rest(self, worker: _Worker) -> bool:
-        """Add a worker to the idle ones. False: it has to end."""
-        with self._lock:
-            if not self._is_closed:
-                self._idle.append(worker)
-            return not self._is_closed
 
     def retire(self, worker: _Worker) -> bool:
         """Remove a worker that was idle for long. False: it was just picked, and gets a job."""
@@ -422,32 +539,37 @@ class Runner:
 
 
 class _Worker:
-    """One thread. The lock is used as a signal: the cheapest way to hand work to a thread."""
+    """One thread. The lock is used as a signal: the cheapest way to wake a thread.
 
-    __slots__ = ("_job", "_runner", "_signal", "is_resting")
+    `count` increases when a job begins and when it ends, so it is odd during a job; `seen` is what it was
+    when the worker was last looked after.
+    """
 
-    def __init__(self, runner: Runner, job: Job) -> None:
-        self._runner = runner
-        self._job: Job | None = job
-        self.is_resting = False
-        self._signal = threading.Lock()
-        self._signal.acquire()
+    __slots__ = ("_threads", "count", "is_prompt", "seen", "signal")
 
-    def wake(self, job: Job | None) -> None:
-        self._job = job
-        self._signal.release()
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+        self.count = 0
+        self.seen = -1
+        self.is_prompt = False
+        self.signal = threading.Lock()
+        self.signal.acquire()
 
     def run(self) -> None:
+        threads = self._threads
         while True:
-            job, self._job = self._job, None
-            if job is None:
-                return
+            job = threads.take(self)
             while job is not None:
+                self.count += 1
+                began = time.perf_counter() if job.slots.takes_long else None
                 job.run()
-                job = self._runner.finish(job, self)
-            if not self.is_resting:
+                self.count += 1
+                if began is not None:
+                    job.slots.takes_long = time.perf_counter() - began >= LOOK_AFTER_S
+                job = threads.finish(job) or threads.take(self)
+            if threads.is_closed:
                 return
-            if not self._signal.acquire(timeout=IDLE_S):
-                if self._runner.retire(self):
+            if not self.signal.acquire(timeout=IDLE_S):
+                if threads.retire(self):
                     return
-                self._signal.acquire()
+                self.signal.acquire()

@@ -63,6 +63,35 @@ async def test_an_idle_thread_is_used_again(runner, slots):
     assert len(seen) <= 2  # a thread may not be idle yet in the moment its answer arrives
 
 
+async def test_a_burst_of_quick_calls_is_done_by_few_threads(runner, slots):
+    await runner.run_thread(slots, threading.get_ident, 5.0)
+    seen = await asyncio.gather(*(runner.run_thread(slots, threading.get_ident, 5.0) for _ in range(30)))
+    assert len(set(seen)) <= 4  # more only if the machine is so busy that a thread seems to be blocked
+
+
+async def test_a_call_does_not_wait_behind_one_that_blocks(runner, blocker):
+    blocking, quick = ToolSlots("blocking"), ToolSlots("quick")
+    blocked = [asyncio.create_task(runner.run_thread(blocking, blocker, None)) for _ in range(5)]
+    found = [runner.run_thread(quick, lambda: "done", 5.0) for _ in range(5)]
+    assert await asyncio.wait_for(asyncio.gather(*found), SOON_S) == ["done"] * 5
+    await wait_until(lambda: blocker.begun == 5)
+    blocker.release.set()
+    assert await asyncio.gather(*blocked) == ["released"] * 5
+
+
+async def test_a_tool_that_is_known_to_block_gets_a_thread_at_once(runner, slots, blocker, monkeypatch):
+    def take_long():
+        time.sleep(0.02)
+        return threading.get_ident()
+
+    await runner.run_thread(slots, take_long, 5.0)
+    assert slots.takes_long
+    monkeypatch.setattr(runners, "LOOK_AFTER_S", 60.0)  # nobody looks after the jobs
+    seen = await asyncio.gather(*(runner.run_thread(slots, take_long, 5.0) for _ in range(4)))
+    assert len(set(seen)) == 4
+    assert slots.takes_long is False  # less than a minute each
+
+
 async def test_context_variables_are_carried_over_and_not_back(runner, slots):
     variable = contextvars.ContextVar("variable", default="unset")
     variable.set("mine")
@@ -354,7 +383,7 @@ async def test_when_no_thread_can_be_started_those_who_wait_for_the_slot_are_ref
     waiting = [asyncio.create_task(runner.run_thread(slots, lambda: 1, None)) for _ in range(3)]
     await wait_until(lambda: slots.waiting == 3)
     with no_thread_left():
-        runner._start(holder)
+        runner._threads.start(holder)
         for task in waiting:
             with pytest.raises(ToolBusyError, match="no thread can be started"):
                 await task
