@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 
 from tests.support.servers.policy_server import LIVE, MODERN, Voice
-from tests.unit.policy.quota.machines import Clocks, VirtualLoop
+from tests.support.system.virtual_loop import Clocks, VirtualLoop
 from toolcrib import Context, MCPServer, ToolError
-from toolcrib.context import Answer, NullChannel, Principal, Question, Reply
+from toolcrib.context import LOCAL, Answer, NullChannel, Principal, Question, Reply
 from toolcrib.dispatch.calls import OUTCOMES
 from toolcrib.errors import CannotAskError
 from toolcrib.policy import Limit, Policy
@@ -35,7 +35,7 @@ WORLDS = 100_000 if IS_LONG else 1_000
 SEED = os.environ.get("TOOLCRIB_SEED")
 TIMES = (0.0, 0.0, 1.0, 1.0, 2.0, 3.0, 5.0)
 """Few, so that much happens at once; the limits below are among them."""
-PLACES, QUEUE, QUEUE_S, TIMEOUT_S = 2, 2, 2.0, 3.0
+SLOTS, TIMEOUT_S = 3, 3.0
 STEPS = ("sleep", "sleep", "turn", "ask", "fail", "return", "stubborn", "progress")
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}}
 
@@ -76,8 +76,7 @@ class World:
         self.most = 0
         policy = Policy(
             limits=[
-                Limit(per="all", concurrency=PLACES, queue=QUEUE, queue_s=QUEUE_S),
-                Limit(per="all", daily=1_000_000_000),
+                Limit(per="all", concurrency=SLOTS, daily=1_000_000_000),
                 Limit(timeout_s=TIMEOUT_S),
             ]
         )
@@ -88,7 +87,8 @@ class World:
         """Do what the script says."""
         if ctx.channel.resumes is None:
             self.fresh_runs += 1
-        self._enter()
+        self.active += 1
+        self.most = max(self.most, self.active)
         try:
             for number, (step, seconds) in enumerate(zip(steps, times, strict=True)):
                 await self._do(step, seconds, number, ctx)
@@ -121,19 +121,22 @@ class World:
             except BaseException:
                 self.active += 1  # it ends with the question, and needs no place for that
                 raise
-            self._enter()
-
-    def _enter(self) -> None:
-        self.active += 1
-        self.most = max(self.most, self.active)
+            self.active += 1  # even above the maximum
 
     @property
     def enforcer(self) -> Any:
         return self.server.enforcer
 
     @property
-    def spent(self) -> int:
-        return sum(self.enforcer.quota._memory.counters.budgets.values())
+    def used(self) -> dict[str, int]:
+        """How much of the budget and of the slots is used."""
+        limits = self.enforcer.quota.find(LOCAL, self.server.registry.get("act")).counted
+        used = self.enforcer.storage.counters.usage(limits)
+        try:
+            used.send(None)
+        except StopIteration as stop:
+            return {limit.kind: number for limit, number in zip(limits.each, stop.value, strict=True)}
+        raise AssertionError("it waits")
 
 
 class Client(Voice):
@@ -248,10 +251,8 @@ async def settle(world: World) -> None:
 
 def check_rest(world: World, seed: int) -> None:
     """Nothing stays behind: no place, no one in line, no task, no question."""
-    store = world.enforcer.quota.describe_store()
     left = {
-        "places": store["places"],
-        "waiting": store["waiting"],
+        "slots": world.used["concurrency"],
         "gate": world.server.transports.engine.call_limit.running,
         "pipes": len(world.server.transports.engine.pipes),
         "active": world.active,
@@ -272,12 +273,12 @@ async def run_worlds(seeds: list[int], ends: Ends) -> Counter[str]:
             except Exception as error:
                 raise AssertionError(f"TOOLCRIB_SEED={seed}: {error!r}") from error
             check_rest(world, seed)
-            assert world.most <= PLACES, f"seed {seed}: {world.most} at once in {PLACES} places"
+            assert world.most <= SLOTS, f"seed {seed}: {world.most} calls began at once in {SLOTS} slots"
             twice = {id_: found for id_, found in ends.ends.items() if len(found) != 1}
             assert not twice, f"seed {seed}: more than one end: {twice}"
             assert len(ends.ends) == made, f"seed {seed}: {made} calls, {len(ends.ends)} ends"
             outcomes.update(found[0] for found in ends.ends.values())
-            assert world.spent == world.fresh_runs, f"seed {seed}: what was spent is not what has run"
+            assert world.used["budget"] == world.fresh_runs, f"seed {seed}: spent is not what has run"
         assert world.server.dispatcher.runner.abandoned == 0
     return outcomes
 

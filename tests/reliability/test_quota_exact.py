@@ -1,4 +1,4 @@
-"""64 workers hammer one limit, and exactly as many are let in as it says.
+"""64 workers hammer one limit, and exactly as many calls are admitted as it says.
 
 On tasks of one loop, on threads with a loop each, on threads that call one server, and on four processes that
 share a file. The rates are of a day, so that the time that a test takes adds nothing.
@@ -17,18 +17,55 @@ from typing import Any
 
 import pytest
 
-from tests.unit.policy.quota.conftest import patient  # noqa: F401 - a fixture
-from tests.unit.policy.quota.machines import Crowd, hammer
+from tests.state.conftest import ask, budget_of, limits_of, patient, rate_of, slots_of  # noqa: F401
 from toolcrib import MCPServer
 from toolcrib.errors import ThrottledError
 from toolcrib.policy import Limit, Policy
-from toolcrib.policy.quota import Quota
+from toolcrib.state.base import Counters, Lease, Limits
+from toolcrib.state.base import Limit as Counted
+from toolcrib.state.memory import MemoryCounters
+from toolcrib.state.sqlite.state import SQLiteState
 
 pytestmark = pytest.mark.row("D4")
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKERS = 64
 LIMIT = 500
+
+
+class Tally:
+    """Counts calls, from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.admitted = self.refused = self.running = self.most_running = 0
+
+    def begin(self) -> None:
+        with self._lock:
+            self.admitted += 1
+            self.running += 1
+            self.most_running = max(self.most_running, self.running)
+
+    def end(self) -> None:
+        with self._lock:
+            self.running -= 1
+
+    def refuse(self) -> None:
+        with self._lock:
+            self.refused += 1
+
+
+async def hammer(counters: Counters, limits: Limits, tally: Tally, attempts: int) -> None:
+    for _ in range(attempts):
+        lease = await ask(counters, limits)
+        if not isinstance(lease, Lease):
+            tally.refuse()
+            await asyncio.sleep(0)
+            continue
+        tally.begin()
+        await asyncio.sleep(0)
+        tally.end()
+        counters.release(lease, ran=True)
 
 
 def run_on_threads(count: int, work: Callable[[], Any]) -> None:
@@ -49,49 +86,53 @@ def run_on_threads(count: int, work: Callable[[], Any]) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-@pytest.mark.parametrize("store", ["memory", "sqlite"])
-@pytest.mark.parametrize("limit", [Limit(rate=f"{LIMIT}/24h"), Limit(daily=LIMIT)], ids=["rate", "budget"])
-async def test_d4_tasks_are_let_in_exactly(limit: Limit, store: str, tmp_path: Path) -> None:
-    path = tmp_path / "limits.db" if store == "sqlite" else None
-    quota, crowd = Quota(Policy(limits=[limit], store=path)), Crowd()
-    await asyncio.gather(*(hammer(quota, crowd, 15) for _ in range(WORKERS)))
-    await quota.close()
-    assert (crowd.admitted, crowd.refused) == (LIMIT, WORKERS * 15 - LIMIT)
+@pytest.mark.parametrize("engine", ["memory", "sqlite"])
+@pytest.mark.parametrize("limit", [rate_of(LIMIT, 86_400), budget_of(LIMIT)], ids=["rate", "budget"])
+async def test_d4_tasks_are_admitted_exactly(limit: Counted, engine: str, tmp_path: Path) -> None:
+    state = SQLiteState(tmp_path / "state.db")
+    counters: Counters = MemoryCounters() if engine == "memory" else state.counters
+    tally = Tally()
+    await asyncio.gather(*(hammer(counters, limits_of(limit), tally, 15) for _ in range(WORKERS)))
+    await state.close()
+    assert (tally.admitted, tally.refused) == (LIMIT, WORKERS * 15 - LIMIT)
 
 
 @pytest.mark.usefixtures("patient")
-@pytest.mark.parametrize("store", ["memory", "sqlite"])
-async def test_d4_no_more_than_the_cap_are_inside_and_everybody_gets_in_who_waits(
-    store: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "limits.db" if store == "sqlite" else None
-    limits = [Limit(concurrency=7, queue=WORKERS, queue_s=60)]
-    quota, crowd = Quota(Policy(limits=limits, store=path)), Crowd()
-    await asyncio.gather(*(hammer(quota, crowd, 5) for _ in range(WORKERS)))
-    assert (crowd.most_inside, crowd.admitted, crowd.refused) == (7, WORKERS * 5, 0)
-    await quota.close()
+@pytest.mark.parametrize("engine", ["memory", "sqlite"])
+async def test_d4_tasks_never_exceed_the_slots(engine: str, tmp_path: Path) -> None:
+    state = SQLiteState(tmp_path / "state.db")
+    counters: Counters = MemoryCounters() if engine == "memory" else state.counters
+    tally = Tally()
+    await asyncio.gather(*(hammer(counters, limits_of(slots_of(7)), tally, 15) for _ in range(WORKERS)))
+    assert await counters.usage(limits_of(slots_of(7))) == [0]
+    await state.close()
+    assert tally.most_running == 7
 
 
-def test_d4_threads_with_a_loop_each_are_let_in_exactly() -> None:
-    limits = [Limit(rate=f"{LIMIT}/24h"), Limit(concurrency=5, queue=WORKERS, queue_s=60)]
-    quota, crowd = Quota(Policy(limits=limits)), Crowd()
-    run_on_threads(WORKERS, lambda: hammer(quota, crowd, 15))
-    assert (crowd.admitted, crowd.refused) == (LIMIT, WORKERS * 15 - LIMIT)
-    assert crowd.most_inside <= 5
-    assert quota.describe_store() == {"store": "memory", "places": 0, "waiting": 0, "rates": 1}
+def test_d4_threads_with_a_loop_each_are_admitted_exactly() -> None:
+    limits, counters, tally = limits_of(rate_of(LIMIT, 86_400)), MemoryCounters(), Tally()
+    run_on_threads(WORKERS, lambda: hammer(counters, limits, tally, 15))
+    assert (tally.admitted, tally.refused) == (LIMIT, WORKERS * 15 - LIMIT)
 
 
-def test_d4_threads_that_call_one_server_are_let_in_exactly() -> None:
-    crowd = Crowd()
-    limits = [Limit(rate="200/24h"), Limit(concurrency=3, queue=WORKERS, queue_s=60)]
-    server = MCPServer("limited", policy=Policy(limits=limits))
+def test_d4_threads_never_exceed_the_slots() -> None:
+    limits, counters, tally = limits_of(slots_of(5)), MemoryCounters(), Tally()
+    run_on_threads(WORKERS, lambda: hammer(counters, limits, tally, 15))
+    assert tally.admitted + tally.refused == WORKERS * 15
+    assert 0 < tally.most_running <= 5
+    assert asyncio.run(counters.usage(limits)) == [0]
+
+
+def test_d4_threads_that_call_one_server_are_admitted_exactly() -> None:
+    tally = Tally()
+    server = MCPServer("limited", policy=Policy(limits=[Limit(rate="200/24h"), Limit(concurrency=8)]))
 
     @server.tool
     async def work() -> str:
         """Do it."""
-        crowd.come_in()
+        tally.begin()
         await asyncio.sleep(0)
-        crowd.go()
+        tally.end()
         return "done"
 
     async def call() -> None:
@@ -99,39 +140,41 @@ def test_d4_threads_that_call_one_server_are_let_in_exactly() -> None:
             result = await server.call("work")
             if result.is_error:
                 assert isinstance(result.error, ThrottledError)
-                crowd.turn_away()
+                tally.refuse()
 
     run_on_threads(8, call)
-    assert (crowd.admitted, crowd.refused) == (200, 120)
-    assert crowd.most_inside <= 3
+    assert (tally.admitted, tally.refused) == (200, 120)
+    assert tally.most_running <= 8
 
 
 PROCESS = """
 import asyncio, json, sys
 from pathlib import Path
-from tests.unit.policy.quota.machines import Crowd, hammer
-from toolcrib.policy.quota import Quota, sqlite_store as sqlite
-from toolcrib.policy import Limit, Policy
+from tests.reliability.test_quota_exact import Tally, hammer, limits_of, rate_of, slots_of
+from toolcrib.state.sqlite import counters, file
+from toolcrib.state.sqlite.state import SQLiteState
 
-sqlite.WAIT_S = sqlite.LOCK_S = 20.0  # a busy machine is no outage
+counters.WAIT_S = file.LOCK_S = 60.0  # a busy machine is not an outage
 
 async def main():
-    limits = [Limit(rate="500/24h", per="all"), Limit(concurrency=6, per="all", queue=100, queue_s=60)]
-    quota, crowd = Quota(Policy(limits=limits, store=Path(sys.argv[1]))), Crowd()
-    await quota.open()
+    state, tally = SQLiteState(Path(sys.argv[1])), Tally()
+    await state.open()
     print("ready", flush=True)
     sys.stdin.readline()
-    await asyncio.gather(*(hammer(quota, crowd, 20) for _ in range(16)))
-    described = quota.describe_store()
-    await quota.close()
-    print(json.dumps([crowd.admitted, crowd.refused, crowd.most_inside, described["outages"]]))
+    limits = limits_of(rate_of(300, 86_400))
+    await asyncio.gather(*(hammer(state.counters, limits, tally, 10) for _ in range(16)))
+    slots = limits_of(slots_of(6))
+    held = [lease for _ in range(6) if hasattr(lease := await state.counters.acquire(slots), "id")]
+    print(json.dumps([tally.admitted, tally.refused, len(held)]), flush=True)
+    sys.stdin.readline()
+    await state.close()
 
 asyncio.run(main())
 """
 
 
-def test_d4_processes_that_share_a_file_are_let_in_exactly(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", PROCESS, str(tmp_path / "limits.db")]
+def test_d4_processes_that_share_a_file_are_admitted_exactly(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PROCESS, str(tmp_path / "state.db")]
     processes = [
         subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(4)
@@ -140,20 +183,17 @@ def test_d4_processes_that_share_a_file_are_let_in_exactly(tmp_path: Path) -> No
         for process in processes:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
-        reports = []
         for process in processes:
             assert process.stdin is not None
             process.stdin.write("\n")
             process.stdin.flush()
+        reports = [json.loads(process.stdout.readline()) for process in processes if process.stdout]
         for process in processes:
-            said, _ = process.communicate(timeout=120)
-            reports.append(json.loads(said))
+            process.communicate("\n", timeout=120)
     finally:
         for process in processes:
             process.kill()
             process.wait()
-    outages = sum(report[3] for report in reports)
-    assert outages == 0, reports
-    assert sum(report[0] for report in reports) == LIMIT
-    assert sum(report[1] for report in reports) == 4 * 16 * 20 - LIMIT
-    assert all(report[2] <= 6 for report in reports)
+    assert sum(report[0] for report in reports) == 300
+    assert sum(report[1] for report in reports) == 4 * 160 - 300
+    assert sum(report[2] for report in reports) == 6

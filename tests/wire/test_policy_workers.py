@@ -42,8 +42,6 @@ targets = ["tools.py"]
 workers = 2
 [auth]
 keys = "keys.json"
-[policy]
-store = "policy.db"
 [[limits]]
 tools = ["where"]
 daily = 20
@@ -58,7 +56,7 @@ META = {
 }
 
 
-def call(serving: Serving, key: str, name: str, **params: Any) -> Any:
+def call(serving: Serving, key: str | None, name: str, **params: Any) -> Any:
     """The result of a call on a connection of its own, which any worker may take."""
     message = {
         "jsonrpc": "2.0",
@@ -67,9 +65,9 @@ def call(serving: Serving, key: str, name: str, **params: Any) -> Any:
         "params": {"name": name, "arguments": {}, **params, "_meta": META},
     }
     headers = {"mcp_protocol_version": "2026-07-28", "mcp_method": "tools/call", "mcp_name": name}
-    status, answer = serving.post(
-        message, x_api_key=key, accept="application/json, text/event-stream", **headers
-    )
+    if key is not None:
+        headers["x_api_key"] = key
+    status, answer = serving.post(message, accept="application/json, text/event-stream", **headers)
     assert status == 200, answer
     return answer["result"]
 
@@ -116,12 +114,12 @@ def test_workers_count_record_and_confirm_as_one(tmp_path: Path) -> None:
     assert {item["principal"] for item in calls} == {"key:ana"}
 
 
-def test_a_policy_in_code_that_counts_is_refused_by_the_workers_themselves(tmp_path: Path) -> None:
+def test_the_limits_of_a_policy_in_code_are_of_all_workers_together(tmp_path: Path) -> None:
     code = """
 from toolcrib import MCPServer
 from toolcrib.policy import Limit, Policy
 
-server = MCPServer("shop", policy=Policy(limits=[Limit(rate="5/s")]))
+server = MCPServer("shop", policy=Policy(limits=[Limit(rate="5/24h")]))
 
 @server.tool
 def add(a: int) -> int:
@@ -129,10 +127,10 @@ def add(a: int) -> int:
     return a + 1
 """
     (tmp_path / "shop.py").write_text(code)
-    with pytest.raises(AssertionError, match="2 workers need a shared store"):
-        Serving("shop.py", "--workers", "2", cwd=tmp_path)
-    with Serving("shop.py", cwd=tmp_path) as serving:
-        assert serving.call("add", a=1) == "2"
+    with Serving("shop.py", "--workers", "2", cwd=tmp_path) as serving:
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            results = list(pool.map(lambda _: call(serving, None, "add", arguments={"a": 1}), range(20)))
+        assert [item["isError"] for item in results].count(False) == 5
 
 
 def test_wrong_keys_are_counted_once_for_all_workers(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ import pytest
 
 from tests.support.clients.legacy_client import Older
 from tests.support.clients.raw_http_client import TIMEOUT_S, Response, request
+from tests.support.hostile.faults import locked
 from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
 from tests.support.servers.key_server import envelope, headers_of
-from tests.unit.policy.quota.machines import locked
 from toolcrib import Application, Context, MCPServer, tool
 from toolcrib.policy import Audit, Limit, Policy
 from toolcrib.policy.audit import open_log

@@ -387,7 +387,7 @@ def _find_private(project: Project) -> Iterator[str]:
     named: list[Path | str] = [path] if state and (path := sqlite_path(state)) else []
     if policy:
         audit = policy.audit
-        named += [each for each in (policy.store, policy.auth.keys if policy.auth else None) if each]
+        named += [policy.auth.keys] if policy.auth and policy.auth.keys else []
         named += [each for each in (audit.file, audit.key_file, audit.checkpoints) if each] if audit else []
     yield from (f"{_pattern(name)}*" for each in named if (name := project.path_of(Path(each))))
     for folder, folders, files in os.walk(project.root):

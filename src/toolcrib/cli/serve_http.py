@@ -21,7 +21,6 @@ from toolcrib.cli.serving import (
     ServeOptions,
     ServeProcess,
     Summary,
-    check_workers_policy,
     print_problems,
     print_tools,
     print_warnings,
@@ -103,10 +102,9 @@ def _check_workers(workers: int, configs: Sequence[Config], terminal: Terminal) 
     if sys.platform == "win32":
         raise CommandError("--workers is not supported on Windows", "use one process")
     for policy in [config.policy for config in configs if config.policy is not None]:
-        check_workers_policy(policy, workers)
         if policy.auth is not None and policy.auth.requests is not None:
             text = f"each of {workers} workers counts requests: {workers} times as many are allowed"
-            hint = "[[limits]] with a store under [policy] count exactly"
+            hint = "[[limits]] count the calls of all workers together"
             terminal.message("note", policy.error_at("auth.requests", text), hint)
 
 

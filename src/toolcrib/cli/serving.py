@@ -35,7 +35,6 @@ from toolcrib.cli.options import NO_TARGETS, CommandError, Targets
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.text import NAME_STYLE, count, first_line, shorten_list, style
 from toolcrib.config import FILE_NAME, load_config
-from toolcrib.config.settings import Policy
 from toolcrib.dispatch.tool_search import SearchMode
 from toolcrib.errors import ConfigurationError, DriftError, Finding
 from toolcrib.logs import JSONFormatter, LineHandler, make_formatter
@@ -135,10 +134,11 @@ class ServeProcess:
     def share(self, folder: str | None) -> None:
         """Use a folder where processes combine their metrics and keep what would else be in memory."""
         server = self.loaded.server
-        server.storage.share(folder)
+        has_others = (self.options.workers or 1) > 1
+        server.storage.share(folder, counts_together=has_others)
         server.dispatcher.keeps_results = True  # any worker finds them
         telemetry = None if server.enforcer is None else server.enforcer.telemetry
-        if telemetry is not None and folder is not None and (self.options.workers or 1) > 1:
+        if telemetry is not None and folder is not None and has_others:
             telemetry.share(Path(folder))
 
     def run_http(self, http: HTTPOptions, on_ready: Callable[[Summary], None]) -> int:
@@ -146,9 +146,6 @@ class ServeProcess:
         if is_refused(self.summary, self.options, self.terminal):
             return 1
         workers = self.options.workers or 1
-        enforcer = self.loaded.server.enforcer
-        if enforcer is not None:  # the policy of files was checked before, this may be one of the code
-            check_workers_policy(enforcer.policy, workers)
         self._skip_search_log()
         http = replace(http, ready=lambda _: on_ready(self.summary), catches_signals=False, workers=workers)
         try:
@@ -204,27 +201,6 @@ def warn_unused_policy(targets: Sequence[str], terminal: Terminal, server: MCPSe
     if is_unused:
         text = f"the policy of {FILE_NAME} is not used, because other targets are named"
         terminal.message("warning", text, f"to use it, name the file too: toolcrib serve {FILE_NAME}")
-
-
-def check_workers_policy(policy: Policy, workers: int) -> None:
-    """Raise CommandError where several processes would each count what the policy counts for all."""
-    if workers == 1 or policy.store is not None:
-        return
-    limits = [
-        f"limits[{number}]"
-        for number, limit in enumerate(policy.limits, start=1)
-        if any(amount is not None for amount in (limit.rate, limit.concurrency, limit.daily))
-    ]
-    confirmations = [f"rules[{number}]" for number, rule in enumerate(policy.rules, start=1) if rule.confirm]
-    if limits or confirmations:
-        effect = f"this limit would allow {workers} times as much"
-        if not limits:
-            effect = f"one confirmation would allow {workers} calls"
-        text = f"{workers} workers need a shared store: {effect}"
-        place = "under [policy]" if policy.file else "in the policy"
-        hint = f'set a file {place}: store="policy.db"; or use one process'
-        error = policy.error_at((limits or confirmations)[0], text, hint)
-        raise CommandError(str(error), error.hint)
 
 
 # --- the lock file ----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@
     server = MCPServer("shop", policy=policy)
 
 `toolcrib.toml` is read into the same values, with the same keys: `[[rules]]`, `[roles]`, `[audit]` and so on;
-`default`, `store` and `local_scopes` are below `[policy]`.
+`default` and `local_scopes` are below `[policy]`.
 """
 
 from __future__ import annotations
@@ -141,9 +141,8 @@ class Limit(Settings):
 
     `per` says which calls share a counter: "all" of them, or those of each "principal", each "tool", each
     "tag" of the tool; or several joined ("principal+tool"). `rate` is kept evenly after a first `burst` (by
-    default the count of the rate). `concurrency` calls run at once; up to `queue` more wait, at most
-    `queue_s`. `daily` is a budget that starts again at midnight UTC. `timeout_s`, `max_arguments_bytes` and
-    `max_result_bytes` apply to each call.
+    default the count of the rate). `concurrency` calls run at once. `daily` is a budget that starts again at
+    midnight UTC. `timeout_s`, `max_arguments_bytes` and `max_result_bytes` apply to each call.
     """
 
     tools: Sequence[str] = ("*",)
@@ -152,8 +151,6 @@ class Limit(Settings):
     rate: str | Rate | None = setting(None, convert=Rate.parse)
     burst: int | None = setting(None, least=1, most=MAX_COUNT)
     concurrency: int | None = setting(None, least=1, most=MAX_COUNT)
-    queue: int = setting(0, least=0, most=MAX_COUNT)
-    queue_s: float = setting(10.0, least=0, most=3600)
     daily: int | None = setting(None, least=1, most=MAX_COUNT)
     timeout_s: float | None = setting(None, least=0.001, most=3600)
     max_arguments_bytes: int | None = setting(None, least=1, most=MAX_COUNT)
@@ -165,8 +162,6 @@ class Limit(Settings):
             yield ConfigurationError("must name at least one tool", key="tools", hint='write ["*"] for all')
         if self.burst is not None and self.rate is None:
             yield ConfigurationError("burst requires rate", key="burst")
-        if self.queue and self.concurrency is None:
-            yield ConfigurationError("queue requires concurrency", key="queue")
         if all(getattr(self, key) is None for key in _AMOUNTS):
             yield ConfigurationError(f"a limit needs at least one of {', '.join(_AMOUNTS)}")
 
@@ -326,8 +321,7 @@ class Policy(Settings):
     `default` applies to calls that no rule applies to: "deny" as soon as one rule allows something, else
     "allow". `local_scopes` are the scopes of the local user, who has no token ("*": all of them, which is
     also the case without `auth`). `scopes` maps a scope to the tools that need it, besides the scopes that
-    tools name themselves. `store` is a SQLite file with counters that several processes share; without one,
-    each counts for itself. `file` and `lines` locate the keys in `toolcrib.toml`, for error messages.
+    tools name themselves. `file` and `lines` locate the keys in `toolcrib.toml`, for error messages.
     """
 
     default: Literal["allow", "deny"] | None = setting(None, key="policy.default")
@@ -338,7 +332,6 @@ class Policy(Settings):
     auth: Auth | None = None
     audit: Audit | None = None
     telemetry: Telemetry | None = None
-    store: Path | str | None = setting(None, key="policy.store")
     local_scopes: Sequence[str] = setting((), key="policy.local_scopes")
     file: str | None = setting(None, key=None)
     lines: Mapping[str, int] = field(default_factory=dict, repr=False, metadata={"key": None})

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.dispatch.rate_limit import LogLimiter
 from toolcrib.logs import describe_error, escape, format_trace, package_filter
+from toolcrib.state.rate_limit import LogLimiter
 
 logger = logging.getLogger("toolcrib")
 

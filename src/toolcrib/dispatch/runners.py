@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.dispatch.crash_log import Raised
 from toolcrib.dispatch.event_loop import HERE, complete, waker_of
-from toolcrib.dispatch.rate_limit import LogLimiter
 from toolcrib.errors import CallError, DefinitionError, ToolBusyError, ToolTimeoutError
+from toolcrib.state.rate_limit import LogLimiter
 
 if TYPE_CHECKING:
     from toolcrib.dispatch.processes import Converter, ProcessPool

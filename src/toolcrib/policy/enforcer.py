@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from toolcrib.component import Component
@@ -37,6 +36,7 @@ from toolcrib.errors import (
 from toolcrib.policy.access import Access
 from toolcrib.policy.access.middleware import ArgumentCheck, find_admission, refuse
 from toolcrib.policy.quota import Quota, QuotaMiddleware
+from toolcrib.state import StateHandle
 
 if TYPE_CHECKING:
     from toolcrib.policy.audit import AuditLog
@@ -46,13 +46,22 @@ logger = logging.getLogger("toolcrib")
 
 
 class PolicyEnforcer:
-    """Makes the parts of a policy: `access`, `quota`, `audit` and `telemetry`. One for each server.
+    """Makes the parts of a policy: `access`, `quota`, `audit` and `telemetry`. One for each server,
+    whose `storage` counts calls and keeps used confirmations.
 
     Raises ConfigurationError for everything in the policy that makes no sense.
     """
 
-    def __init__(self, policy: Policy, *, server: str = "toolcrib", version: str = "0") -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        server: str = "toolcrib",
+        version: str = "0",
+        storage: StateHandle | None = None,
+    ) -> None:
         self.policy = policy
+        self.storage = StateHandle() if storage is None else storage
         problems = ErrorCollector()
         with problems.collecting():
             self.access = Access(policy)
@@ -96,10 +105,9 @@ class PolicyEnforcer:
                 await self.audit.open()
             except ConfigurationError as error:
                 raise self.policy.error_from("audit.file", error) from None
-        await self.quota.open()
 
     async def close(self) -> None:
-        for part in (self.quota, self.telemetry, self.audit):
+        for part in (self.telemetry, self.audit):
             try:
                 if part is not None:
                     await call_hook(part.close)
@@ -120,7 +128,7 @@ class PolicyEnforcer:
 
     def guard(self, tool: Component | None, run: Next, calls: CallRegistry) -> Next:
         if tool is not None and self.quota.limits_tool(tool):
-            run = link(QuotaMiddleware(self.quota), run)
+            run = link(QuotaMiddleware(self.quota, self.storage), run)
         guard = Guard(self, tool, run, calls)
         return guard if self.telemetry is None else link(self.telemetry, guard)
 
@@ -145,14 +153,14 @@ class PolicyEnforcer:
 class Guard:
     """The policy around the calls of one tool, or of tools that do not exist."""
 
-    __slots__ = ("_access", "_audit", "_calls", "_must_record", "_run", "_tool", "_use_once")
+    __slots__ = ("_access", "_audit", "_calls", "_must_record", "_run", "_storage", "_tool")
 
     def __init__(
         self, enforcer: PolicyEnforcer, tool: Component | None, run: Next, calls: CallRegistry
     ) -> None:
         self._access = enforcer.access
         self._audit = enforcer.audit
-        self._use_once = enforcer.quota.use_once
+        self._storage = enforcer.storage
         self._tool = tool
         self._run = run
         self._calls = calls
@@ -177,7 +185,7 @@ class Guard:
                     raise refuse(call, tool, decision)
                 if not decision.is_final:
                     call.sees_converted = decision.rules.compares_received
-                    call.checks = (ArgumentCheck(tool, decision, self._use_once), *call.checks)
+                    call.checks = (ArgumentCheck(tool, decision, self._storage), *call.checks)
             if self._must_record and audit is not None:
                 await audit.require(call)
             result = await self._run(call)
@@ -216,7 +224,7 @@ def _note_refusal(call: Call, error: PolicyError) -> Result:
 
 def find_unmatched(policy: Policy, tools: Sequence[Component]) -> list[ConfigurationError]:
     """Return what matches none of these tools in those rules, scopes and limits that are valid."""
-    parts = Access(policy, ErrorCollector()), Quota(replace(policy, store=None), ErrorCollector())
+    parts = Access(policy, ErrorCollector()), Quota(policy, ErrorCollector())
     return [error for part in parts for error in part.check(tools)]
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.dispatch.dispatcher import Dispatcher
-from toolcrib.dispatch.rate_limit import RateLimiter
 from toolcrib.protocol import completion, legacy, messages, modern
 from toolcrib.protocol.calls import CallLimit, Peer, PendingRequest
 from toolcrib.protocol.lists import ListCache
@@ -26,6 +25,7 @@ from toolcrib.protocol.sessions import Session, Sessions, UnknownBytes
 from toolcrib.protocol.subscriptions import Subscription
 from toolcrib.protocol.tasks import TaskManager
 from toolcrib.state import StateHandle
+from toolcrib.state.rate_limit import RateLimiter
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from toolcrib.content import Result
 from toolcrib.context import LOCAL, NO_CHANNEL, InputNeeded, Principal, Question
 from toolcrib.context import Reply as PeerReply
-from toolcrib.dispatch.rate_limit import LogLimiter
 from toolcrib.errors import CannotAskError, InsufficientScopeError
 from toolcrib.protocol import messages, questions
 from toolcrib.protocol.calls import AwaitedResult, Peer, ToolCall, read_options
@@ -27,6 +26,7 @@ from toolcrib.protocol.messages import INTERNAL_ERROR, Id, Reply, RPCError, inva
 from toolcrib.protocol.modern import method_not_found
 from toolcrib.protocol.revisions import Revision
 from toolcrib.state.base import Changes, NewTask, Status, Task
+from toolcrib.state.rate_limit import LogLimiter
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:

@@ -255,7 +255,7 @@ class MCPServer(Registration):
         if not isinstance(policy, Policy):
             text = f"must be a Policy of toolcrib.policy, got {type(policy).__name__}"
             raise ConfigurationError(text, key="policy", hint='or name a file: policy="toolcrib.toml"')
-        self.enforcer = PolicyEnforcer(policy, server=self.name, version=self.version)
+        self.enforcer = PolicyEnforcer(policy, server=self.name, version=self.version, storage=self.storage)
         self._compose()
 
     def middleware(self, part: M) -> M:

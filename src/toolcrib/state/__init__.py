@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolcrib.errors import ConfigurationError
-from toolcrib.state.memory import MemoryBus
+from toolcrib.state.memory import MemoryBus, MemoryCounters
 
 if TYPE_CHECKING:
-    from toolcrib.state.base import ChangeBus
+    from toolcrib.state.base import ChangeBus, Counters
     from toolcrib.state.sqlite.state import SQLiteState
 
 MEMORY = "memory:"
@@ -37,17 +37,19 @@ class StateHandle:
     def __init__(self, url: str = MEMORY) -> None:
         self.path = sqlite_path(url)
         self.is_shared = False
+        self.counts_together = False
 
     def use(self, url: str) -> None:
         """Use another place, before anything is kept."""
         if not self.is_open:
             self.path = sqlite_path(url)
 
-    def share(self, folder: str | None) -> None:
-        """Share the state with other processes, in a folder of theirs if it would be in memory."""
+    def share(self, folder: str | None, *, counts_together: bool = False) -> None:
+        """Share the state with other processes, in a folder of theirs if it would be in memory. With
+        `counts_together`, they count calls together."""
         if self.path is None and folder is not None:
             self.path = Path(folder) / "state.db"
-        self.is_shared = True
+        self.is_shared, self.counts_together = True, counts_together
 
     @cached_property
     def engine(self) -> SQLiteState:
@@ -59,6 +61,11 @@ class StateHandle:
     def bus(self) -> ChangeBus:
         """Notices, which need no database in a single process."""
         return self.engine.bus if self.is_shared else MemoryBus("")
+
+    @cached_property
+    def counters(self) -> Counters:
+        """Counts of calls: in memory, so that a call waits for no thread, unless several processes serve."""
+        return self.engine.counters if self.counts_together else MemoryCounters()
 
     @property
     def is_open(self) -> bool:

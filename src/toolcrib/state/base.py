@@ -34,7 +34,8 @@ class StateUnavailable(OSError):  # noqa: N818 - a condition, like OSError's own
 
 
 class Limit(NamedTuple):
-    """One limit: `maximum` calls per `period_ms` (`rate`), per day (`budget`), or at once (`concurrency`)."""
+    """One limit: `maximum` calls per `period_ms` after a first `burst` (`rate`), per day (`budget`), or at
+    once (`concurrency`). Limits of one kind with the same key are one count."""
 
     kind: Literal["rate", "budget", "concurrency"]
     key: str
@@ -44,7 +45,8 @@ class Limit(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """All limits of one principal and one tool, prepared once. `per` names the pair."""
+    """All limits of one principal and one tool, prepared once. `per` names the pair. While the engine is
+    unavailable, calls are refused, counted in this process alone, or allowed."""
 
     each: tuple[Limit, ...]
     per: str
@@ -52,11 +54,10 @@ class Limits(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """An admitted call. `day` is the budget that a refund goes to."""
+    """An admitted call. `day` is the budget that a refund goes to, 0 for none."""
 
     id: str
     limits: Limits
-    charged: bool
     day: int
 
 
@@ -76,16 +77,18 @@ class Counters(Protocol):
     ) -> Soon[Lease | Refused]:
         """Count a call against all limits or none.
 
-        A `mark` is charged once in 15 minutes: a call that is repeated with answers. `resumed` takes a slot
-        again after a question, even above the maximum, charges nothing and is never refused. The slots of a
-        process that died are free within 10 seconds.
+        A `mark` names the question that the call answers. The call was counted when it asked, so rates and
+        budgets do not count it again: the first time that a mark is used, in 15 minutes. `resumed` takes a
+        slot again after a question, even above the maximum, counts nothing else and is never refused. The
+        slots of a process that died are free within 10 seconds.
         """
 
     def release(self, lease: Lease, *, ran: bool) -> None:
-        """End a call, once: when it is answered and its code has ended. One that never `ran` is refunded."""
+        """Free the slots of a call that is answered and whose code has ended, or that asks; the second time
+        changes nothing. One that never `ran` gets its share of budgets back: say so once."""
 
     async def usage(self, limits: Limits) -> Sequence[int]:
-        """Return how much of each limit is used."""
+        """Return how much of each limit is used: of a rate, calls of its burst."""
         ...
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 FAULTS = ("EIO", "ENOSPC", "EINTR", "short")
@@ -115,3 +117,15 @@ def faulty_connect(faults: Faults, *, is_done_first: bool) -> Callable[..., sqli
         return connect(*args, factory=Connection, **options)
 
     return run
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a SQLite database."""
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        other.execute("ROLLBACK")
+        other.close()

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
 from toolcrib import MCPServer
 from toolcrib.cli.load import apply_policy, find_unused_policy, first_error
 from toolcrib.cli.options import CommandError
-from toolcrib.cli.serving import check_workers_policy
 from toolcrib.config import Config
-from toolcrib.policy import Limit, Policy, Rule
+from toolcrib.policy import Policy, Rule
 
 from .conftest import ADD, CommandLine
 
@@ -161,166 +159,3 @@ def test_a_policy_in_the_folder_that_is_not_used_is_reported(cli: CommandLine) -
     assert said not in cli.run("serve", "--stdio", "tools.py", stdin="").stderr
     cli.write("toolcrib.toml", HEAD + "[[limits]]\nrate = 5\n")
     assert said not in cli.run("serve", "--stdio", "tools.py", stdin="").stderr
-
-
-# --- several processes -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("given", "key"),
-    [
-        ({"limits": [Limit(timeout_s=5), Limit(rate="5/s")]}, "limits[2]"),
-        ({"limits": [Limit(concurrency=5)]}, "limits[1]"),
-        ({"limits": [Limit(daily=5)]}, "limits[1]"),
-        ({"rules": [Rule(deny=["a"]), Rule(confirm=["a"])]}, "rules[2]"),
-        ({"limits": [Limit(daily=5)], "rules": [Rule(confirm=["a"])]}, "limits[1]"),
-    ],
-)
-def test_what_is_counted_for_all_needs_a_place_to_count_in(given: Any, key: str) -> None:
-    with pytest.raises(CommandError) as caught:
-        check_workers_policy(Policy(**given), 3)
-    assert caught.value.message.startswith(f"{key}: 3 workers need a shared store: ")
-    assert caught.value.hint == 'set a file in the policy: store="policy.db"; or use one process'
-    check_workers_policy(Policy(**given), 1)
-    check_workers_policy(Policy(**given, store="policy.db"), 3)
-
-
-def test_what_holds_for_each_call_needs_none() -> None:
-    limits = [Limit(timeout_s=5), Limit(max_arguments_bytes=5), Limit(max_result_bytes=5)]
-    check_workers_policy(Policy(limits=limits, rules=[Rule(deny=["a"])]), 3)
-
-
-@pytest.mark.parametrize("asks", [("--workers", "2"), ()])
-def test_workers_without_a_common_store_are_refused_before_anything_is_loaded(
-    cli: CommandLine, asks: tuple[str, ...]
-) -> None:
-    cli.write("tools.py", "raise SystemExit('loaded')")
-    wish = "" if asks else "[http]\nworkers = 2\n"
-    cli.write("toolcrib.toml", HEAD + wish + '[[limits]]\nrate = "5/s"\n')
-    done = cli.run("serve", "--port", "0", *asks)
-    assert done.exit_code == 2
-    line = 3 if asks else 5
-    assert done.stderr == (
-        f"error: toolcrib.toml:{line}: limits[1]: 2 workers need a shared store: "
-        "this limit would allow 2 times as much\n"
-        'hint: set a file under [policy]: store = "policy.db"; or use one process\n'
-    )
-
-
-def test_check_reports_every_problem_of_a_policy(cli: CommandLine) -> None:
-    cli.write("tools.py", ADD)
-    (cli.folder / "toolcrib.toml").write_text(
-        HEAD
-        + """[[rules]]
-deny = ["re:(", "tga:x"]
-when = { a = { bigger = 3, at_most = "x" }, "b." = 3 }
-who = ["role:boss", "ana"]
-
-[[rules]]
-allow = ["re:["]
-
-[[limits]]
-daily = 1
-tools = ["re:("]
-who = ["role:chief"]
-
-[scopes]
-"x:y" = ["re:("]
-"y:z" = ["re:("]
-
-[audit]
-file = "a.db"
-redact = ["re:(", "re:["]
-"""
-    )
-    found = json.loads(cli.run("check", "--json").stdout)["findings"]
-    told = [(item["line"], item["message"].partition(": ")[0]) for item in found if item["level"] == "error"]
-    assert told == [
-        (4, "rules[1].deny"),
-        (4, "rules[1].deny"),
-        (5, "rules[1].when.a.bigger"),
-        (5, "rules[1].when.a.at_most"),
-        (5, "rules[1].when.b."),
-        (6, "rules[1].who"),
-        (6, "rules[1].who"),
-        (9, "rules[2].allow"),
-        (13, "limits[1].tools"),
-        (14, "limits[1].who"),
-        (17, "scopes.x:y"),
-        (18, "scopes.y:z"),
-        (22, "audit.redact"),
-        (22, "audit.redact"),
-    ]
-    assert {item["file"] for item in found if item["level"] == "error"} == {"toolcrib.toml"}
-    done = cli.run("serve", "--stdio", stdin="")
-    assert "(and 13 more: see `toolcrib check`)" in done.stderr
-    assert done.stderr.count("error") == 1
-
-
-def test_check_reports_every_invalid_setting(cli: CommandLine) -> None:
-    cli.write("tools.py", ADD)
-    text = """[server]
-page_size = "x"
-colour = 3
-shape = 4
-[http]
-port = 70000
-path = "mcp"
-[policy]
-stroe = "x"
-[[rules]]
-dney = ["add"]
-[[rules]]
-deny = "add"
-[[limits]]
-rate = "often"
-[telemetry]
-prometheus = 1
-[auth]
-optional = "no"
-[[auth.oauth]]
-issuer = "http://x.example"
-[[auth.oauth]]
-isuer = "https://x.example"
-[audit]
-redact = []
-"""
-    (cli.folder / "toolcrib.toml").write_text(f"lint = 3\n{text}")
-    found = json.loads(cli.run("check", "--json").stdout)["findings"]
-    assert {(item["line"], item["message"].partition(": ")[0]) for item in found} == {
-        (1, "lint"),
-        (3, "server.page_size"),
-        (4, "server.colour"),
-        (5, "server.shape"),
-        (7, "http.port"),
-        (8, "http.path"),
-        (10, "policy.stroe"),
-        (12, "rules[1].dney"),
-        (14, "rules[2].deny"),
-        (16, "limits[1].rate"),
-        (18, "telemetry.prometheus"),
-        (20, "auth.optional"),
-        (22, "auth.oauth[1].issuer"),
-        (24, "auth.oauth[2].isuer"),
-        (25, "audit"),
-    }
-
-
-def test_the_code_and_a_command_may_use_the_policy_of_one_file(cli: CommandLine) -> None:
-    cli.write("toolcrib.toml", '[server]\ntargets = ["shop.py"]\n[[rules]]\nallow = ["find"]\n')
-    cli.write(
-        "shop.py",
-        "from pathlib import Path\n"
-        "from toolcrib import MCPServer\n"
-        'server = MCPServer("shop", policy=Path(__file__).with_name("toolcrib.toml"))\n'
-        'server.tool("find", "Find.")(lambda: 1)\n'
-        'server.tool("wipe", "Wipe.")(lambda: 1)\n',
-    )
-    for words in (("serve", "--stdio"), ("serve", "--stdio", "shop.py")):
-        assert "policy" not in cli.run(*words, stdin="").stderr
-    for words in ((), ("-t", "shop.py")):
-        done = cli.run("explain", "wipe", *words)
-        assert (
-            "denied by the default, deny" in done.stdout
-            or "denied by rule 1 (toolcrib.toml:3)" in done.stdout
-        )

@@ -14,7 +14,6 @@ from toolcrib.policy import Audit, Auth, Limit, OAuth, Policy, Rule, Telemetry
 WHOLE = """\
 [policy]
 default = "deny"
-store = "policy.db"
 
 [auth]
 keys = "keys.json"
@@ -69,7 +68,6 @@ def test_a_file_and_python_make_equal_policies(tmp_path: Path) -> None:
     assert policy.file == str(tmp_path / "toolcrib.toml")
     in_code = Policy(
         default="deny",
-        store=tmp_path / "policy.db",
         auth=Auth(
             keys=tmp_path / "keys.json",
             requests="100/s",
@@ -131,7 +129,6 @@ def test_an_empty_section_is_a_policy_without_limits(tmp_path: Path, section: st
     [
         ('[policy]\nstroe = "x"\n', "2: policy.stroe: unknown key"),
         ('[policy]\ndefault = "x"\n', "2: policy.default: must be one of allow, deny, got 'x'"),
-        ("[policy]\nstore = 5\n", "2: policy.store: must be a non-empty string, got 5"),
         ("policy = 5\n", "1: policy: must be a table, got 5"),
         ("auth = 5\n", "1: auth: must be a table, got 5"),
         ("roles = []\n", "1: roles: must be a table, got []"),
@@ -222,7 +219,6 @@ def test_all_invalid_fields_are_reported_in_the_order_of_lines(tmp_path: Path) -
         [policy]
         default = "maybe"
         stroe = "x"
-        store = 5
         local_scopes = "x"
         [roles]
         q = "x"
@@ -244,10 +240,10 @@ def test_all_invalid_fields_are_reported_in_the_order_of_lines(tmp_path: Path) -
         *("2 auth.max_failures", "3 auth.requests", "4 auth.keys", "5 auth.oauth[1]"),
         *("6 auth.oauth[1].leeway_s", "8 auth.oauth[2].issuer", "9 auth.oauth[2].label"),
         *("11 limits[1].daily", "12 limits[1].rate", "14 limits[2].nmae", "15 limits[2].timeout_s"),
-        *("17 policy.default", "18 policy.stroe", "19 policy.store", "20 policy.local_scopes"),
-        *("22 roles.q", "23 roles.r", "25 scopes.a:b", "27 rules[1].deny", "28 rules[1].who"),
-        *("29 audit", "30 audit.key_file", "31 audit.wait_s", "32 audit.sync"),
-        *("34 telemetry.prometheus", "35 telemetry.metrics_path"),
+        *("17 policy.default", "18 policy.stroe", "19 policy.local_scopes"),
+        *("21 roles.q", "22 roles.r", "24 scopes.a:b", "26 rules[1].deny", "27 rules[1].who"),
+        *("28 audit", "29 audit.key_file", "30 audit.wait_s", "31 audit.sync"),
+        *("33 telemetry.prometheus", "34 telemetry.metrics_path"),
     ]
 
 

@@ -111,7 +111,7 @@ def test_the_rate_of_a_limit_is_parsed() -> None:
     ("given", "key", "said"),
     [
         ({}, None, "a limit needs at least one of rate, concurrency, daily, timeout_s, max_"),
-        ({"queue_s": 5}, None, "a limit needs at least one of rate"),
+        ({"per": "all"}, None, "a limit needs at least one of rate"),
         ({"daily": 1, "tools": []}, "tools", "must name at least one tool"),
         ({"daily": 1, "tools": "a"}, "tools", "must be a list of strings, got 'a'"),
         ({"daily": 1, "per": "user"}, "per", "must be one of all, principal, tool, tag, or several"),
@@ -119,9 +119,6 @@ def test_the_rate_of_a_limit_is_parsed() -> None:
         ({"daily": 1, "per": 5}, "per", "must be one of all"),
         ({"rate": "often"}, "rate", "must be a rate such as"),
         ({"daily": 1, "burst": 5}, "burst", "burst requires rate"),
-        ({"daily": 1, "queue": 5}, "queue", "queue requires concurrency"),
-        ({"concurrency": 1, "queue": -1}, "queue", "must be from 0 to 1000000000, got -1"),
-        ({"concurrency": 1, "queue": 1, "queue_s": 3601}, "queue_s", "must be from 0 to 3600, got 3601"),
         ({"concurrency": 0}, "concurrency", "must be from 1 to 1000000000, got 0"),
         ({"concurrency": 1.5}, "concurrency", "must be an integer, got 1.5"),
         ({"concurrency": True}, "concurrency", "must be an integer, got true"),
@@ -144,7 +141,7 @@ def test_invalid_limits(given: Any, key: str | None, said: str) -> None:
     "given",
     [
         {"rate": "1/s", "burst": 1},
-        {"concurrency": 1, "queue": 0, "queue_s": 0},
+        {"concurrency": 1},
         {"concurrency": 1_000_000_000},
         {"timeout_s": 0.001},
         {"timeout_s": 3600},
@@ -302,10 +299,10 @@ def test_invalid_policies(given: Any, key: str, said: str) -> None:
 
 def test_lists_and_mappings_are_copied() -> None:
     rules, roles = [Rule(deny=["a"])], {"boss": ["key:ana"]}
-    policy = Policy(rules=rules, roles=roles, store="p.db")
+    policy = Policy(rules=rules, roles=roles)
     rules.clear()
     roles.clear()
-    assert (len(policy.rules), policy.roles, policy.store) == (1, {"boss": ("key:ana",)}, Path("p.db"))
+    assert (len(policy.rules), policy.roles) == (1, {"boss": ("key:ana",)})
 
 
 @pytest.mark.parametrize(
@@ -330,8 +327,8 @@ def test_an_error_names_the_line_of_the_nearest_key(key: str, line: int | None) 
     [
         (Rule, {"deny": "a", "who": 5, "name": "", "when": 5}, ["deny", "who", "when", "name"]),
         (Rule, {"who": 5}, ["who"]),
-        (Limit, {"rate": "x", "daily": 0, "queue": 1, "per": "x"}, ["per", "rate", "daily"]),
-        (Limit, {"burst": 5, "queue": 1}, ["burst", "queue", None]),
+        (Limit, {"rate": "x", "daily": 0, "per": "x"}, ["per", "rate", "daily"]),
+        (Limit, {"burst": 5}, ["burst", None]),
         (OAuth, {"issuer": ISSUER, "algorithms": ["none", "x"]}, ["algorithms", "algorithms"]),
         (Auth, {"max_failures": "x", "requests": "y"}, ["max_failures", "requests"]),
         (Audit, {"file": "a", "values": "x", "sync": 1, "wait_s": 0}, ["values", "wait_s", "sync"]),

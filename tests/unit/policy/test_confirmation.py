@@ -25,6 +25,7 @@ from toolcrib.context import Answer, Elicitation, InputNeeded, NullChannel, Ques
 from toolcrib.errors import NotConfirmedError
 from toolcrib.policy import Limit, Rule
 from toolcrib.policy.access.middleware import MAX_NAMED, MAX_SHOWN, confirm
+from toolcrib.state import StateHandle
 
 WIPE = {"what": "disk"}
 RULES = [Rule(confirm=["wipe"])]
@@ -48,17 +49,9 @@ class Person(NullChannel):
         return {CONFIRM: self.answer}
 
 
-async def burn_gladly(mark: str, ttl_s: float) -> bool:
-    return True
-
-
-async def burn_never(mark: str, ttl_s: float) -> bool:
-    return False
-
-
 async def ask_about(arguments: dict[str, Any], words: str | None = None) -> str:
     person = Person(Answer("accept"))
-    await confirm(TOOL, arguments, words, person, burn_gladly)
+    await confirm(TOOL, arguments, words, person, StateHandle())
     [question] = person.asked
     assert isinstance(question, Elicitation)
     assert question.schema == {"type": "object", "properties": {}}
@@ -100,32 +93,39 @@ async def test_long_arguments_and_many_are_cut() -> None:
 @pytest.mark.parametrize("answer", [Answer("decline"), Answer("cancel"), []])
 async def test_only_a_yes_is_a_yes(answer: Any) -> None:
     with pytest.raises(NotConfirmedError) as caught:
-        await confirm(TOOL, {}, None, Person(answer), burn_gladly)
+        await confirm(TOOL, {}, None, Person(answer), StateHandle())
     assert str(caught.value) == UNASKED
     assert caught.value.details is None
 
 
 async def test_a_yes_whose_mark_was_used_before_is_asked_for_again() -> None:
+    storage = StateHandle()
+    await confirm(TOOL, {}, None, Person(Answer("accept"), "mark"), storage)
     with pytest.raises(InputNeeded) as caught:
-        await confirm(TOOL, {}, None, Person(Answer("accept"), "mark"), burn_never)
+        await confirm(TOOL, {}, None, Person(Answer("accept"), "mark"), storage)
     assert list(caught.value.questions) == [CONFIRM]
+    for _ in range(2):  # a call that has waited for its answer
+        await confirm(TOOL, {}, None, Person(Answer("accept")), storage)
+    await confirm(TOOL, {}, None, Person(Answer("accept"), "another"), storage)
+    await storage.close()
 
 
-async def test_the_mark_that_is_burned_is_that_of_the_state_and_outlives_it() -> None:
-    burned = []
-
-    async def burn(mark: str, ttl_s: float) -> bool:
-        burned.append((mark, ttl_s))
-        return True
-
-    await confirm(TOOL, {}, None, Person(Answer("accept"), "mark"), burn)
-    await confirm(TOOL, {}, None, Person(Answer("accept")), burn)
-    assert burned == [("mark", 900.0)]
+async def test_a_yes_is_used_once_by_all_processes_and_never_if_that_cannot_be_known(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/state.db"
+    processes = [StateHandle(url), StateHandle(url)]
+    await confirm(TOOL, {}, None, Person(Answer("accept"), "mark"), processes[0])
+    with pytest.raises(InputNeeded):
+        await confirm(TOOL, {}, None, Person(Answer("accept"), "mark"), processes[1])
+    for process in processes:
+        await process.close()
+    (tmp_path / "state.db").write_bytes(b"something else")
+    with pytest.raises(InputNeeded):
+        await confirm(TOOL, {}, None, Person(Answer("accept"), "new"), StateHandle(url))
 
 
 async def test_where_nobody_can_be_asked_it_does_not_run() -> None:
     with pytest.raises(NotConfirmedError, match="requires confirmation by a person, and nobody can be asked"):
-        await confirm(TOOL, {}, None, NullChannel(), burn_gladly)
+        await confirm(TOOL, {}, None, NullChannel(), StateHandle())
 
 
 # --- 2026-07-28 --------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from toolcrib.errors import ConfigurationError, InvalidResultError, ToolNotFound
 from toolcrib.policy import Audit, Limit, Policy, Rule, Telemetry
 from toolcrib.policy.audit import log
 from toolcrib.policy.enforcer import PolicyEnforcer
-from toolcrib.policy.quota.memory_store import MemoryStore
+from toolcrib.state.memory import MemoryCounters
 
 WRITER = Principal("key:ana", frozenset({"orders:write"}))
 REVISIONS = ("2024-11-05", "2025-03-26", *LIVE, MODERN)
@@ -596,14 +596,14 @@ async def test_where_nothing_can_be_recorded_what_must_be_does_not_run(
     assert [item["kind"] for item in bench.records("gap")] != []
 
 
-async def test_a_call_whose_place_cannot_be_left_is_on_the_record(
+async def test_a_call_whose_slot_cannot_be_released_is_on_the_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("can't start new thread")
 
     async with open_bench(tmp_path, limits=[Limit(concurrency=2)]) as bench:
-        monkeypatch.setattr(MemoryStore, "release", fail)
+        monkeypatch.setattr(MemoryCounters, "release", fail)
         with pytest.raises(RuntimeError):
             await bench.server.call("add", {"a": 1})
     assert [record["outcome"] for record in bench.records()] == ["crashed"]

@@ -31,7 +31,6 @@ allow = ["find"]
 who = ["key:ana"]
 
 [policy]
-store = "policy.db"
 """
 
 
@@ -54,7 +53,6 @@ def test_a_policy_is_read_from_a_file_as_serve_reads_it(file: Path) -> None:
     assert policy == load_config(file).policy
     assert Policy.load(str(file)) == policy
     assert (policy.file, policy.lines["rules[1]"]) == (str(file), 9)
-    assert policy.store == file.parent / "policy.db"
     assert policy.auth is not None
     assert policy.auth.keys == file.parent / "shop.keys.json"
 
@@ -148,5 +146,5 @@ def test_hints_are_in_toml_for_a_file_and_in_python_for_code(tmp_path: Path, nam
 def test_keys_are_named_as_in_code_where_they_come_from_code() -> None:
     with pytest.raises(ConfigurationError, match=r"^default: must be one of allow, deny, got 'maybe'"):
         Policy(default="maybe")  # type: ignore[arg-type]
-    error = Policy(limits=[Limit(rate="1/s")]).error_at("policy.store", "cannot be opened")
-    assert str(error) == "store: cannot be opened"
+    error = Policy(limits=[Limit(rate="1/s")]).error_at("policy.local_scopes", "must be a list")
+    assert str(error) == "local_scopes: must be a list"

@@ -7,7 +7,7 @@ asked while the call waits, which leaves nothing to use twice.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +25,8 @@ from toolcrib.errors import (
 from toolcrib.names import find_hidden
 from toolcrib.policy.access.access import Access, Decision, Judgement
 from toolcrib.schema.received import Received
+from toolcrib.state import StateHandle
+from toolcrib.state.base import Check, Space, StateUnavailable, Write
 from toolcrib.validation import codec
 
 MAX_SHOWN = 200
@@ -32,8 +34,7 @@ MAX_NAMED = 20
 STATE_S = 900.0
 """How long a used mark is remembered: longer than any state lives."""
 
-UseOnce = Callable[[str, float], Awaitable[bool]]
-"""Returns True the first time a mark is used, within so many seconds."""
+_USED = Space("once", 100_000, 16 * 2**20, 0, 100_000, "refuse", durable=True)
 
 
 def find_admission(
@@ -78,12 +79,12 @@ class ArgumentCheck:
     tool is called with.
     """
 
-    __slots__ = ("_decision", "_tool", "_use_once")
+    __slots__ = ("_decision", "_storage", "_tool")
 
-    def __init__(self, tool: Component, decision: Decision, use_once: UseOnce) -> None:
+    def __init__(self, tool: Component, decision: Decision, storage: StateHandle) -> None:
         self._tool = tool
         self._decision = decision
-        self._use_once = use_once
+        self._storage = storage
 
     def __call__(self, call: Call, checked: dict[str, Any]) -> Awaitable[None] | None:
         judgement = self._judge(call, checked)
@@ -100,7 +101,7 @@ class ArgumentCheck:
             call.record.rule = judgement.confirm.rule  # it decides unless a person agrees
             try:
                 words = judgement.confirm.words
-                await confirm(self._tool, shown, words, call.channel, self._use_once, sent=checked)
+                await confirm(self._tool, shown, words, call.channel, self._storage, sent=checked)
             except NotConfirmedError:
                 call.record.decision = "denied"
                 raise
@@ -123,7 +124,7 @@ async def confirm(
     arguments: dict[str, Any],
     words: str | None,
     channel: Channel,
-    use_once: UseOnce,
+    storage: StateHandle,
     *,
     sent: dict[str, Any] | None = None,
 ) -> None:
@@ -145,11 +146,21 @@ async def confirm(
         message = f"{tool.label} requires confirmation by a person, and nobody can be asked: {reason}"
         raise NotConfirmedError(message, details=error.details) from None
     mark = channel.resumes
-    if mark is not None and not await use_once(mark, STATE_S):
+    if mark is not None and not await _use_once(mark, storage):
         raise InputNeeded({key: question})  # this yes was for a call that was made already
     answer = replies[key]
     if not isinstance(answer, Answer) or not answer:
         raise NotConfirmedError(f"{tool.label} was not run: the person did not agree.")
+
+
+async def _use_once(mark: str, storage: StateHandle) -> bool:
+    """Return whether a mark is used for the first time, in all processes. If that cannot be known, it is not:
+    nothing is allowed twice."""
+    try:
+        use, unused = Write(_USED, mark, b"", STATE_S), Check(_USED, mark, 0)
+        return await storage.engine.values.commit([use], [unused])
+    except StateUnavailable:
+        return False
 
 
 def _question(tool: str, arguments: dict[str, Any], words: str | None) -> str:

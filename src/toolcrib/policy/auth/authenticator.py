@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 
 from toolcrib.config.settings import Auth, Rate
 from toolcrib.context import ANONYMOUS, Principal
-from toolcrib.dispatch.rate_limit import RateLimiter
 from toolcrib.errors import ConfigurationError
 from toolcrib.http_client import fold_address
 from toolcrib.policy.auth.api_keys import PREFIX, KeyFile, ReloadingKeys, hash_secret, is_complete_key
@@ -31,6 +30,7 @@ from toolcrib.policy.auth.jwks import (
     read_compact,
 )
 from toolcrib.policy.auth.tokens import Issuer
+from toolcrib.state.rate_limit import RateLimiter
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")

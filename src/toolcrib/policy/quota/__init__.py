@@ -1,12 +1,9 @@
-"""Quotas: rate, concurrency, daily budget and size limits, counted exactly.
+"""Limits on rate, concurrency, calls per day, time and size.
 
-`Quota.enter` admits a call and returns its `Slot`, or refuses it and says when to try again. `limits`
-compiles the limits of a policy, `ledger` decides who is admitted, and a store keeps the counts:
-`memory_store` for one process, `sqlite_store` for all processes that share a file.
+`limits` compiles the limits of a policy, `quota` applies them to calls. `Counters` of `toolcrib.state` count.
 """
 
-from toolcrib.policy.quota.ledger import Slot
 from toolcrib.policy.quota.limits import CallLimits
-from toolcrib.policy.quota.quota import Quota, QuotaMiddleware
+from toolcrib.policy.quota.quota import Quota, QuotaMiddleware, Slot
 
 __all__ = ["CallLimits", "Quota", "QuotaMiddleware", "Slot"]

@@ -1,49 +1,24 @@
 """Compiled limits, and the errors of calls that exceed them.
 
 A `CompiledLimit` is one limit of a policy. A `CallLimits` has all limits on calls of one tool by one
-principal: keys of counts and their maximum, in whole numbers.
+principal, with the counts that `Counters` keep for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
 from toolcrib.component import Component
-from toolcrib.config.settings import DAY_S, Limit, Policy, Rate
+from toolcrib.config.settings import Limit, Policy, Rate
 from toolcrib.context import Principal
-from toolcrib.dispatch.rate_limit import NS, Pace
 from toolcrib.errors import ErrorCollector, ThrottledError
 from toolcrib.policy.selectors import PrincipalSelector, ToolSelector
 from toolcrib.registry.selection import tags_of
-
-SHARE = 10
-"""While the shared store is unavailable, each process counts for itself, up to one tenth of each limit."""
-DAY_NS = DAY_S * NS
-RETRY_NS = NS
-"""The retry time that is suggested where a slot must become free, which cannot be predicted."""
+from toolcrib.state import base
+from toolcrib.state.base import Limits, Refused
 
 _Number = TypeVar("_Number", int, float)
-
-
-class RateLimit(NamedTuple):
-    key: str
-    pace: Pace
-    source: CompiledLimit
-
-
-class BudgetLimit(NamedTuple):
-    key: str
-    maximum: int
-    source: CompiledLimit
-
-
-class ConcurrencyLimit(NamedTuple):
-    key: str
-    maximum: int
-    queue: int
-    queue_s: float
-    source: CompiledLimit
 
 
 class CompiledLimit:
@@ -65,9 +40,22 @@ class CompiledLimit:
     def matches(self, principal: Principal, tool: Component) -> bool:
         return self.tools.matches(tool) and self._principals.matches(principal)
 
-    def keys(self, principal: Principal, tool: Component) -> list[str]:
-        """Return the keys that calls of this principal and tool are counted under: several, if counted
-        per tag."""
+    def counts(self, principal: Principal, tool: Component) -> Iterator[base.Limit]:
+        """Yield what calls of this principal and tool are counted as: several of a kind, if counted per
+        tag."""
+        limit = self.limit
+        for key in self._keys(principal, tool):
+            if isinstance(limit.rate, Rate):
+                count, period_ms, burst = limit.rate.count, round(limit.rate.period_s * 1000), limit.burst
+                # The rate is part of the key: a file may hold counts of an earlier one, in another unit.
+                yield base.Limit("rate", f"{limit.rate}|{key}", count, period_ms, burst or count)
+            if limit.daily is not None:
+                yield base.Limit("budget", key, limit.daily, 0, 0)
+            if limit.concurrency is not None:
+                yield base.Limit("concurrency", key, limit.concurrency, 0, 0)
+
+    def _keys(self, principal: Principal, tool: Component) -> list[str]:
+        """Return the keys that calls of this principal and tool are counted under."""
         parts = set(self.limit.per.split("+"))
         start = [f"{self.number}:{self.limit.name or ''}"]
         if "principal" in parts:
@@ -79,73 +67,60 @@ class CompiledLimit:
         ends = [[f"tag={tag}"] for tag in tags] if "tag" in parts else [[]]
         return ["|".join(_escape(part) for part in (*start, *end)) for end in ends]
 
-    def rates(self, keys: Sequence[str], share: int) -> Iterator[RateLimit]:
-        rate = self.limit.rate
-        if isinstance(rate, Rate):
-            pace = Pace.of(rate.count, rate.period_s, self.limit.burst, share)
-            # The rate is part of the key: a file may hold counts of an earlier rate, in another unit.
-            yield from (RateLimit(f"rate {rate}|{key}", pace, self) for key in keys)
-
-    def budgets(self, keys: Sequence[str], share: int) -> Iterator[BudgetLimit]:
-        if self.limit.daily is not None:
-            maximum = max(1, self.limit.daily // share)
-            yield from (BudgetLimit(f"daily|{key}", maximum, self) for key in keys)
-
-    def concurrency(self, keys: Sequence[str], share: int) -> Iterator[ConcurrencyLimit]:
-        limit = self.limit
-        if limit.concurrency is not None:
-            maximum = max(1, limit.concurrency // share)
-            yield from (
-                ConcurrencyLimit(f"slot|{key}", maximum, limit.queue, limit.queue_s, self) for key in keys
-            )
-
 
 class CallLimits:
     """All limits on calls of one tool by one principal.
 
-    `timeout_s`, `max_arguments_bytes` and `max_result_bytes` are the smallest of each; `is_counted`: a limit
-    on concurrency applies; `is_stateful`: a store has to be asked.
+    `counted` is for `Counters`; `is_held`: what a call takes has to be released. `timeout_s`,
+    `max_arguments_bytes` and `max_result_bytes` are the smallest of each.
     """
 
     __slots__ = (
-        "_local",
-        "_made_of",
-        "budgets",
-        "concurrency",
-        "is_counted",
-        "is_stateful",
+        "_size_limit",
+        "_sources",
+        "_tool",
+        "counted",
+        "is_held",
         "max_arguments_bytes",
         "max_result_bytes",
-        "rates",
-        "size_limit",
         "timeout_s",
-        "tool_name",
     )
 
-    def __init__(
-        self, limits: list[CompiledLimit], principal: Principal, tool: Component, share: int = 1
-    ) -> None:
-        self._made_of = (limits, principal, tool)
-        self._local: CallLimits | None = None
-        self.tool_name = tool.reference
-        keyed = [(limit, limit.keys(principal, tool)) for limit in limits]
-        self.rates = tuple(each for limit, keys in keyed for each in limit.rates(keys, share))
-        self.budgets = tuple(each for limit, keys in keyed for each in limit.budgets(keys, share))
-        self.concurrency = tuple(each for limit, keys in keyed for each in limit.concurrency(keys, share))
-        self.is_counted = bool(self.concurrency)
-        self.is_stateful = bool(self.rates or self.budgets or self.concurrency)
+    def __init__(self, limits: list[CompiledLimit], principal: Principal, tool: Component) -> None:
+        self._tool = tool
+        self._sources = {each: limit for limit in limits for each in limit.counts(principal, tool)}
+        self.counted = Limits(tuple(self._sources), f"{principal.name} {tool.reference}", "local")
+        self.is_held = any(each.kind != "rate" for each in self.counted.each)
         self.timeout_s = _least(each.limit.timeout_s for each in limits)
         self.max_result_bytes = _least(each.limit.max_result_bytes for each in limits)
         self.max_arguments_bytes = most = _least(each.limit.max_arguments_bytes for each in limits)
-        sized = (each for each in limits if most is not None and each.limit.max_arguments_bytes == most)
-        self.size_limit = next(sized, None)
+        sized = (each.label for each in limits if most is not None and each.limit.max_arguments_bytes == most)
+        self._size_limit = next(sized, "")
 
-    @property
-    def local(self) -> CallLimits:
-        """The same limits with the share of one process."""
-        if self._local is None:
-            self._local = CallLimits(*self._made_of, share=SHARE)
-        return self._local
+    def refuse(self, refused: Refused) -> ThrottledError:
+        """Return the error of a call that exceeds a rate, its daily budget, or its concurrency."""
+        tool, limit, retry_s = self._tool.reference, refused.limit, refused.retry_ms / 1000
+        if limit is None:
+            problem, details = f"Calls of '{tool}' cannot be counted now", dict[str, Any]()
+        else:
+            problem = _PROBLEMS[limit.kind].format(tool)
+            details = {"limit": self._sources[limit].label, "kind": limit.kind}
+        details["retryAfterS"] = retry_s
+        return ThrottledError(f"{problem}: try again in {format_wait(retry_s)}.", details=details)
+
+    def refuse_size(self, size: int) -> ThrottledError:
+        """Return the error of a call whose arguments are too large; waiting does not help."""
+        most = self.max_arguments_bytes
+        problem = f"The arguments of '{self._tool.name}' are too large: {size} bytes"
+        details = {"limit": self._size_limit, "kind": "size", "maxBytes": most}
+        return ThrottledError(f"{problem}, and at most {most} are allowed.", details=details)
+
+
+_PROBLEMS = {
+    "rate": "Too many calls of '{}'",
+    "budget": "The daily budget for calls of '{}' is used up",
+    "concurrency": "Too many calls of '{}' at once",
+}
 
 
 def _least(values: Iterable[_Number | None]) -> _Number | None:
@@ -154,77 +129,6 @@ def _least(values: Iterable[_Number | None]) -> _Number | None:
 
 def _escape(part: str) -> str:
     return part.replace("%", "%25").replace("|", "%7C")
-
-
-class BudgetDay:
-    """The day that budgets are counted for. It begins at midnight UTC, and never twice, even if the wall
-    clock is set.
-
-    - A later date on the wall clock is a new day. A clock that runs ahead gives one extra budget, once; it
-      looks the same as a machine that slept through midnight.
-    - With the date before (the clock was set back around midnight, or a leap second), the current day
-      continues until the wall clock has passed it.
-    - With an earlier date, the clock was wrong by more than a day. The current day ends when 24 hours have
-      passed on the monotonic clock; then the wall clock is used again.
-
-    `serial` increases by one with each day; `began_ns` is monotonic time.
-    """
-
-    __slots__ = ("began_ns", "number", "serial")
-
-    def __init__(self, number: int | None = None, began_ns: int = 0, serial: int = 0) -> None:
-        self.number = number
-        self.began_ns = began_ns
-        self.serial = serial
-
-    def turn(self, now_ns: int, wall_s: float) -> bool:
-        """Return whether a new day has begun."""
-        number = int(wall_s // DAY_S)
-        if self.number is not None:
-            is_believed = number >= self.number - 1
-            if not (number > self.number if is_believed else now_ns - self.began_ns >= DAY_NS):
-                return False
-        self.number = number
-        self.began_ns = now_ns
-        self.serial += 1
-        return True
-
-    def left_ns(self, now_ns: int, wall_s: float) -> int:
-        """Return the time until the next day, if no clock is set in between. Call `turn` first."""
-        number = self.number or 0
-        if int(wall_s // DAY_S) < number - 1:
-            return self.began_ns + DAY_NS - now_ns
-        return (number + 1) * DAY_NS - int(wall_s * NS)
-
-
-def refuse(
-    tool: str, limit: CompiledLimit, kind: str, wait_ns: int, *, within_s: float | None = None
-) -> ThrottledError:
-    """Return the error of a call over its "rate", its daily "budget" or its "concurrency". `within_s` is
-    the time that it has waited in the queue."""
-    retry_s = -(-wait_ns // 1_000_000) / 1000  # rounded up, so that a call at that time is admitted
-    if kind == "budget":
-        problem = f"The daily budget for calls of '{tool}' is used up"
-    elif kind == "rate":
-        problem = f"Too many calls of '{tool}'"
-    elif within_s is None:
-        problem = f"Too many calls of '{tool}' at once"
-    else:
-        problem = f"No slot for a call of '{tool}' became free within {within_s:g} s"
-    details = {"limit": limit.label, "kind": kind, "retryAfterS": retry_s}
-    return ThrottledError(f"{problem}: try again in {format_wait(retry_s)}.", details=details)
-
-
-def refuse_late(limits: CallLimits, waited_s: float) -> ThrottledError:
-    """Return the error of a call that has waited in the queue as long as one of its limits allows."""
-    limit = min(limits.concurrency, key=lambda each: abs(each.queue_s - waited_s))
-    return refuse(limits.tool_name, limit.source, "concurrency", RETRY_NS, within_s=waited_s)
-
-
-def refuse_size(tool: str, limit: CompiledLimit, size: int, maximum: int) -> ThrottledError:
-    """Return the error of a call whose arguments are too large; waiting does not help."""
-    problem = f"The arguments of '{tool}' are too large: {size} bytes, and at most {maximum} are allowed."
-    return ThrottledError(problem, details={"limit": limit.label, "kind": "size", "maxBytes": maximum})
 
 
 def format_wait(wait_s: float) -> str:

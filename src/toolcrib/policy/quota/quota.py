@@ -1,9 +1,9 @@
-"""The limits of a policy, applied to calls: `Quota` by itself, `QuotaMiddleware` around calls."""
+"""The limits of a policy, applied to calls."""
 
 from __future__ import annotations
 
 import inspect
-import time
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -13,31 +13,20 @@ from toolcrib.content import Result, text_block
 from toolcrib.context import Channel, InputNeeded, Principal, Question, Reply
 from toolcrib.dispatch.calls import Call, exceeds_size
 from toolcrib.dispatch.middleware import Next
-from toolcrib.dispatch.rate_limit import NS
 from toolcrib.errors import CannotAskError, ConfigurationError, ErrorCollector, InvalidResultError
-from toolcrib.policy.quota.ledger import Slot, Store
-from toolcrib.policy.quota.limits import CallLimits, CompiledLimit, refuse_size
-from toolcrib.policy.quota.memory_store import MemoryStore
+from toolcrib.policy.quota.limits import CallLimits, CompiledLimit
+from toolcrib.state import StateHandle
+from toolcrib.state.base import Counters, Lease, Refused, Soon
 
 MAX_CACHED = 10_000
 """The number of pairs of principal and tool whose limits are remembered."""
 
 
 class Quota:
-    """The limits of a policy and the store that counts. Raises ConfigurationError for invalid limits; given
-    `problems`, they are collected there instead and left out.
+    """The limits of a policy. Raises ConfigurationError for invalid ones; given `problems`, they are
+    collected there instead and left out."""
 
-    The clocks can be replaced in tests: `now` is monotonic, `wall` may be set.
-    """
-
-    def __init__(
-        self,
-        policy: Policy,
-        problems: ErrorCollector | None = None,
-        *,
-        now: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, policy: Policy, problems: ErrorCollector | None = None) -> None:
         found = ErrorCollector() if problems is None else problems
         self._limits: list[CompiledLimit] = []
         for number, limit in enumerate(policy.limits, start=1):
@@ -46,24 +35,6 @@ class Quota:
         if problems is None:
             found.raise_errors()
         self._cache: dict[tuple[Principal, Component], CallLimits | None] = {}
-        now_ns = time.monotonic_ns if now is time.monotonic else lambda: round(now() * NS)
-        self._memory = MemoryStore(now_ns, wall)
-        self._store: Store = self._memory
-        if policy.store is not None:
-            from toolcrib.policy.quota.sqlite_store import SqliteStore  # delayed: loads SQLite
-
-            self._store = SqliteStore(policy, now_ns, wall, self._memory)
-
-    async def open(self) -> None:
-        """Raise ConfigurationError where the store of the policy is a file that cannot be used."""
-        await self._store.open()
-
-    async def close(self) -> None:
-        await self._store.close()
-
-    def describe_store(self) -> dict[str, Any]:
-        """Return the kind of the store, its state, and the numbers of calls."""
-        return self._store.describe()
 
     def check(self, tools: Sequence[Component]) -> list[ConfigurationError]:
         """Return errors for limits that match none of these tools, and clear the cache."""
@@ -74,37 +45,8 @@ class Quota:
         """Whether any limit is about this tool, for any principal."""
         return any(limit.tools.matches(tool) for limit in self._limits)
 
-    def enter(
-        self, principal: Principal, tool: Component, size: Callable[[], int], *, resumes: str | None = None
-    ) -> Slot | Awaitable[Slot] | None:
-        """Admit a call: at once where there is nothing to wait for, else when awaited. None: no limit
-        applies.
-
-        `size` returns the size of the arguments. `resumes` identifies the state of a call that is repeated
-        with an answer: the first time, it does not count again against rates and budgets. Raises
-        ThrottledError, here or when awaited; a refused call is not counted.
-        """
-        limits = self._find(principal, tool) if self._limits else None
-        if limits is None:
-            return None
-        if limits.max_arguments_bytes is not None and limits.size_limit is not None:
-            measured = size()
-            if measured > limits.max_arguments_bytes:
-                raise refuse_size(tool.name, limits.size_limit, measured, limits.max_arguments_bytes)
-        if not limits.is_stateful:
-            return Slot(limits, None)
-        mark = None if resumes is None else f"again {resumes}"
-        return self._store.enter(Slot(limits, self._store, mark))
-
-    async def use_once(self, mark: str, ttl_s: float) -> bool:
-        """Return True the first time a mark is used, in all processes that share the store.
-
-        A store that is not available returns False, so that nothing is allowed twice.
-        """
-        is_first = self._store.use_once(f"once {mark}", ttl_s)
-        return await is_first if inspect.isawaitable(is_first) else is_first
-
-    def _find(self, principal: Principal, tool: Component) -> CallLimits | None:
+    def find(self, principal: Principal, tool: Component) -> CallLimits | None:
+        """Return the limits on calls of a tool by a principal, None if there are none."""
         pair = (principal, tool)
         try:
             return self._cache[pair]
@@ -119,39 +61,120 @@ class Quota:
 
 
 class QuotaMiddleware:
-    """Middleware that admits calls by a quota. The budget is given back where the tool never ran."""
+    """Middleware that counts calls and refuses those that exceed a limit. A budget is given back if the tool
+    never ran."""
 
-    def __init__(self, quota: Quota) -> None:
+    def __init__(self, quota: Quota, storage: StateHandle) -> None:
         self._quota = quota
+        self._storage = storage
 
     def __call__(self, call: Call, next: Next) -> Awaitable[Result]:
-        channel = call.channel
-        resumes = channel.resumes if channel.is_prompted else None
         assert call.tool is not None  # calls of unknown tools do not get here  # noqa: S101
-        entered = self._quota.enter(call.principal, call.tool, call.measure_arguments, resumes=resumes)
-        return next(call) if entered is None else self._run(call, next, call.tool.name, entered)
+        limits = self._quota.find(call.principal, call.tool)
+        if limits is None:
+            return next(call)
+        most = limits.max_arguments_bytes
+        if most is not None and (size := call.measure_arguments()) > most:
+            raise limits.refuse_size(size)
+        if limits.timeout_s is not None:
+            call.shorten(limits.timeout_s)
+        admitted: Soon[Lease | Refused] | None = None
+        if limits.counted.each:
+            mark = call.channel.resumes if call.channel.is_prompted else None
+            admitted = self._storage.counters.acquire(limits.counted, mark=mark)
+            if isinstance(admitted, Refused):
+                raise limits.refuse(admitted)
+            if not limits.is_held and isinstance(admitted, Lease):
+                admitted = None
+        if admitted is None and limits.max_result_bytes is None:
+            return next(call)
+        return self._run(call, next, limits, admitted)
 
-    async def _run(self, call: Call, next: Next, tool: str, entered: Slot | Awaitable[Slot]) -> Result:
-        slot = entered if isinstance(entered, Slot) else await entered
-        has_run = False
-        try:
-            limits = slot.limits
-            if limits.timeout_s is not None:
-                call.shorten(limits.timeout_s)
-            if limits.is_counted:
+    async def _run(
+        self, call: Call, next: Next, limits: CallLimits, admitted: Soon[Lease | Refused] | None
+    ) -> Result:
+        slot = None
+        if admitted is not None:
+            lease = await admitted if inspect.isawaitable(admitted) else admitted
+            if isinstance(lease, Refused):
+                raise limits.refuse(lease)
+            if limits.is_held:
+                slot = Slot(self._storage.counters, lease)
                 call.channel = cast(Channel, PausingChannel(call.channel, slot))
                 call.outlive = slot.outlive
+        has_run = False
+        try:
             result = await next(call)
             most = limits.max_result_bytes
             if most is not None and result.error is None and exceeds_size(result, most):
-                error = InvalidResultError(f"The result of tool '{tool}' exceeds the limit of {most} bytes.")
+                name = call.name if call.tool is None else call.tool.name
+                error = InvalidResultError(f"The result of tool '{name}' exceeds the limit of {most} bytes.")
                 result = Result([text_block(str(error))], is_error=True, error=error)
             return result
         except InputNeeded:
             has_run = True  # made again with the answer, the call is not counted again
             raise
         finally:
-            slot.leave(ran=has_run or call.has_run)
+            if slot is not None:
+                slot.leave(ran=has_run or call.has_run)
+
+
+class Slot:
+    """What an admitted call holds: until it is answered and none of its code runs, and not while the user is
+    asked."""
+
+    __slots__ = ("_counters", "_lease", "_lock", "_questions", "_ran", "_users")
+
+    def __init__(self, counters: Counters, lease: Lease) -> None:
+        self._counters = counters
+        self._lease = lease
+        self._lock = threading.Lock()
+        self._users = 1  # the call itself, and code that outlives it
+        self._questions = 0
+        self._ran = False
+
+    def leave(self, *, ran: bool) -> None:
+        """Note that the call is answered. If the tool never ran, its share of budgets is given back."""
+        with self._lock:
+            self._ran = ran
+        self._end()
+
+    def outlive(self) -> Callable[[], None]:
+        """Keep the slot after `leave`, because code of the call still runs. Call the returned function
+        when it has ended, from any thread."""
+        with self._lock:
+            if not self._users:
+                return lambda: None
+            self._users += 1
+        ends = iter([self._end])
+        return lambda: next(ends, lambda: None)()
+
+    def _end(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._counters.release(self._lease, ran=self._ran)
+
+    def pause(self) -> None:
+        """Free the slot until `resume`, while the user is asked. Pauses may be nested."""
+        with self._lock:
+            self._questions += 1
+            self._counters.release(self._lease, ran=True)
+
+    async def resume(self) -> None:
+        """Take a slot again, even above the maximum."""
+        with self._lock:
+            self._questions -= 1
+            if self._questions or not self._users:
+                return
+        resumed = self._counters.acquire(self._lease.limits, resumed=True)
+        lease = await resumed if inspect.isawaitable(resumed) else resumed
+        assert isinstance(lease, Lease)  # never refused  # noqa: S101
+        with self._lock:
+            if self._users and not self._questions:
+                self._lease = lease._replace(day=self._lease.day)
+                return
+        self._counters.release(lease, ran=True)  # it was left, or asks again, meanwhile
 
 
 class PausingChannel:

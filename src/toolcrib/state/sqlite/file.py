@@ -95,8 +95,8 @@ class SQLiteFile:
         """Called on the thread when another process has written, which is looked for every `POLL_S`, and less
         often while nothing happens."""
         self._tables = tables
-        self._now_ns = now_ns
-        self._wall = wall
+        self.now_ns = now_ns
+        self.wall = wall
         self._db: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
         self._is_committing = False
@@ -109,7 +109,7 @@ class SQLiteFile:
         self._thread: threading.Thread | None = None
 
     def times(self) -> Times:
-        return {"now_ns": self._now_ns(), "wall_ms": int(self._wall() * 1000), "process": self.process}
+        return {"now_ns": self.now_ns(), "wall_ms": int(self.wall() * 1000), "process": self.process}
 
     # --- called from any thread ---
 
@@ -158,13 +158,13 @@ class SQLiteFile:
 
     def hold_lease(self, db: sqlite3.Connection) -> None:
         """Take or renew the lease of this process."""
-        self._renewed_ns = self._now_ns()
+        self._renewed_ns = self.now_ns()
         until = self._renewed_ns + LEASE_NS
         db.execute("REPLACE INTO lease VALUES (?, ?)", (self.process, until))
 
     def keep_lease(self, db: sqlite3.Connection) -> None:
         """Hold the lease of this process, which is renewed only if that is due."""
-        if self._renewed_ns is None or not 0 <= self._now_ns() - self._renewed_ns < RENEW_NS:
+        if self._renewed_ns is None or not 0 <= self.now_ns() - self._renewed_ns < RENEW_NS:
             self.hold_lease(db)
 
     def sweep(self, db: sqlite3.Connection) -> None:
@@ -219,7 +219,7 @@ class SQLiteFile:
         _execute_patiently(db, job.begin)
         try:
             result = job.act(db)
-            if job.begin != "BEGIN" and self._now_ns() - self._swept_ns >= SWEEP_NS:
+            if job.begin != "BEGIN" and self.now_ns() - self._swept_ns >= SWEEP_NS:
                 self.sweep(db)
             self._is_committing = True
             db.execute("COMMIT")
@@ -235,7 +235,7 @@ class SQLiteFile:
 
     def _maintain(self) -> None:
         """Renew the lease while it is needed, and poll."""
-        if self._renewed_ns is not None and not 0 <= self._now_ns() - self._renewed_ns < RENEW_NS:
+        if self._renewed_ns is not None and not 0 <= self.now_ns() - self._renewed_ns < RENEW_NS:
             if any(is_in_use() for is_in_use in self.is_in_use):
                 self._do(_Job(self._renew, Future(), "BEGIN IMMEDIATE"))
             else:

@@ -9,6 +9,7 @@ from pathlib import Path
 from toolcrib.state.base import ChangeBus
 from toolcrib.state.memory import MemoryBus
 from toolcrib.state.sqlite.bus import NOTICES, SQLiteBus
+from toolcrib.state.sqlite.counters import COUNTS, SQLiteCounters
 from toolcrib.state.sqlite.file import SQLiteFile
 from toolcrib.state.sqlite.keys import KEYS, SQLiteKeys
 from toolcrib.state.sqlite.tasks import TASKS, SQLiteTasks
@@ -16,8 +17,8 @@ from toolcrib.state.sqlite.values import VALUES, SQLiteValues
 
 
 class SQLiteState:
-    """Tasks, keys and values in a file, or without one in memory. Only several processes (`is_shared`) need
-    their notices in it, too."""
+    """Tasks, keys, values and counts in a file, or without one in memory. Only several processes
+    (`is_shared`) need their notices in it, too."""
 
     def __init__(
         self,
@@ -27,11 +28,12 @@ class SQLiteState:
         now_ns: Callable[[], int] = time.monotonic_ns,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self.file = SQLiteFile(path, [TASKS, VALUES, NOTICES, KEYS], now_ns=now_ns, wall=wall)
+        self.file = SQLiteFile(path, [TASKS, VALUES, NOTICES, KEYS, COUNTS], now_ns=now_ns, wall=wall)
         self.process = self.file.process
         self.tasks = SQLiteTasks(self.file)
         self.values = SQLiteValues(self.file)
         self.keys = SQLiteKeys(self.file)
+        self.counters = SQLiteCounters(self.file)
         self.bus: ChangeBus = SQLiteBus(self.file) if is_shared else MemoryBus(self.process)
 
     async def open(self) -> None:

@@ -1,21 +1,11 @@
-"""Which limit applies to whom, errors in limits, and the texts of refusals."""
+"""Which limit applies to whom, errors in limits, sizes."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.unit.policy.quota.machines import (
-    ANA,
-    BEN,
-    OTHER,
-    REPORT,
-    Clocks,
-    enter,
-    quota_of,
-    refused,
-    tool,
-    unasked,
-)
+from tests.unit.policy.quota.counted_quota import ANA, BEN, OTHER, REPORT, tool
+from toolcrib import MCPServer
 from toolcrib.component import Tool
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
@@ -25,33 +15,22 @@ from toolcrib.policy.quota.limits import CallLimits, CompiledLimit, format_wait
 
 
 def is_limited(quota: Quota, who: Principal, what: Tool = REPORT) -> bool:
-    return quota.enter(who, what, unasked) is not None
+    return quota.find(who, what) is not None
 
 
 def test_a_limit_concerns_its_tools_and_its_callers():
-    made = quota_of(
-        Clocks(),
-        Limit(tools=["rep*"], who=["role:staff", "key:b*"], timeout_s=1),
-        roles={"staff": ["key:ana"]},
-    )
+    limit = Limit(tools=["rep*"], who=["role:staff", "key:b*"], timeout_s=1)
+    made = Quota(Policy(limits=[limit], roles={"staff": ["key:ana"]}))
     assert is_limited(made, ANA)
-    assert is_limited(made, BEN)
     assert is_limited(made, BEN)
     assert not is_limited(made, ANA, OTHER)
     assert not is_limited(made, Principal("key:eve"))
     assert is_limited(made, Principal("key:eve", roles=frozenset({"staff"})))
 
 
-async def test_without_limits_nobody_is_concerned():
-    made = quota_of(Clocks())
-    assert not is_limited(made, ANA)
-    await made.open()
-    await made.close()
-
-
 def test_what_is_known_of_pairs_is_bounded(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(quota, "MAX_CACHED", 3)
-    made = quota_of(Clocks(), Limit(who=["key:1*"], timeout_s=1))
+    made = Quota(Policy(limits=[Limit(who=["key:1*"], timeout_s=1)]))
     assert [is_limited(made, Principal(f"key:{n}")) for n in range(20)].count(True) == 11
     assert len(made._cache) <= 3
 
@@ -90,27 +69,42 @@ def test_limits_whose_selectors_mean_no_tool_are_told():
 )
 def test_a_selector_that_cannot_be_read_is_named(limit, key):
     with pytest.raises(ConfigurationError) as caught:
-        quota_of(Clocks(), Limit(timeout_s=1), limit)
+        Quota(Policy(limits=[Limit(timeout_s=1), limit]))
     assert caught.value.key == key
 
 
 async def test_arguments_that_are_too_large_are_refused_before_anything_is_counted():
-    made = quota_of(
-        Clocks(),
+    limits = [
         Limit(max_arguments_bytes=2000, name="loose"),
         Limit(max_arguments_bytes=1000, name="tight"),
         Limit(rate="1/h"),
+    ]
+    server = MCPServer("sizes", policy=Policy(limits=limits))
+
+    @server.tool
+    async def report(text: str) -> str:
+        """Report."""
+        return "done"
+
+    refused = await server.call("report", {"text": "x" * 990})
+    assert (
+        refused.text == "The arguments of 'report' are too large: 1001 bytes, and at most 1000 are allowed."
     )
-    error = await refused(made, size=lambda: 1001)
-    assert str(error) == "The arguments of 'report' are too large: 1001 bytes, and at most 1000 are allowed."
-    assert error.details == {"limit": "tight", "kind": "size", "maxBytes": 1000}
-    await enter(made, size=lambda: 1000)
+    assert refused.error.details == {"limit": "tight", "kind": "size", "maxBytes": 1000}
+    assert (await server.call("report", {"text": "x" * 989})).text == "done"
+    assert (await server.call("report", {"text": ""})).error.details["kind"] == "rate"
 
 
-async def test_the_size_is_asked_for_only_where_a_limit_needs_it():
-    await enter(quota_of(Clocks(), Limit(rate="9/s", concurrency=5, daily=5, max_result_bytes=5)))
-    with pytest.raises(AssertionError):
-        await enter(quota_of(Clocks(), Limit(max_arguments_bytes=5)))
+def test_the_smallest_of_several_limits_applies():
+    policy = Policy(limits=[])
+    given = [
+        Limit(timeout_s=5, max_result_bytes=100),
+        Limit(timeout_s=3, max_result_bytes=200),
+        Limit(max_arguments_bytes=9),
+    ]
+    limits = CallLimits([CompiledLimit(policy, n, limit) for n, limit in enumerate(given)], ANA, REPORT)
+    assert (limits.timeout_s, limits.max_result_bytes, limits.max_arguments_bytes) == (3, 100, 9)
+    assert (limits.counted.each, limits.is_held) == ((), False)
 
 
 @pytest.mark.parametrize(
@@ -132,32 +126,7 @@ def test_a_wait_is_said_in_words_that_are_never_too_short(wait_s, words):
     assert format_wait(wait_s) == words
 
 
-def test_the_share_of_one_process_is_a_tenth_and_at_least_one():
-    policy = Policy(limits=[])
-    wide = Limit(rate="600/min", burst=50, concurrency=40, daily=1000, timeout_s=3, queue=7, queue_s=2)
-    narrow = Limit(rate="5/min", concurrency=5, daily=5)
-    limits = CallLimits([CompiledLimit(policy, 1, wide), CompiledLimit(policy, 2, narrow)], ANA, REPORT)
-    local = limits.local
-    assert limits.local is local
-    assert [(need.pace.step, need.pace.tolerance, need.pace.scale) for need in limits.rates] == [
-        (100_000_000, 4_900_000_000, 1),
-        (12_000_000_000, 48_000_000_000, 1),
-    ]
-    assert [(need.pace.step, need.pace.tolerance, need.pace.scale) for need in local.rates] == [
-        (1_000_000_000, 4_000_000_000, 1),
-        (120_000_000_000, 0, 1),
-    ]
-    assert [need.maximum for need in local.budgets] == [100, 1]
-    slots = local.concurrency
-    assert [(need.maximum, need.queue, need.queue_s) for need in slots] == [
-        (4, 7, 2),
-        (1, 0, 10.0),
-    ]
-    assert local.timeout_s == 3
-
-
-def test_a_rate_is_counted_in_the_largest_parts_that_are_exact():
-    term = CompiledLimit(Policy(limits=[]), 1, Limit(rate="7/min"))
-    (need,) = CallLimits([term], ANA, REPORT).rates
-    assert (need.pace.scale, need.pace.step, need.pace.tolerance) == (7, 60_000_000_000, 360_000_000_000)
-    assert need.key == "rate 7 in 60 s|1:|principal=key:ana"
+def test_a_rate_is_part_of_its_key():
+    limit = CompiledLimit(Policy(limits=[]), 1, Limit(rate="7/min", burst=3))
+    (counted,) = CallLimits([limit], ANA, REPORT).counted.each
+    assert counted == ("rate", "7 in 60 s|1:|principal=key:ana", 7, 60_000, 3)

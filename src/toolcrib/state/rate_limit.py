@@ -1,7 +1,7 @@
-"""Rate limiting: an even pace after a first burst (GCRA), in whole numbers.
+"""Rate limiting: an even pace after a first burst (GCRA), in whole numbers; and the day of a budget.
 
 `Pace` is the arithmetic, `RateLimiter` counts per key in bounded memory, and `LogLimiter` limits repeated log
-lines. Quotas keep the state of their paces in a store of their own.
+lines. `Counters` keep the state of paces and days themselves.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 NS = 1_000_000_000
+DAY_S = 86_400
+DAY_NS = DAY_S * NS
 MAX_KEYS = 10_000
 
 
@@ -29,20 +31,24 @@ class Pace(NamedTuple):
     tolerance: int
 
     @classmethod
-    def of(cls, count: int, period_s: float, burst: int | None = None, share: int = 1) -> Pace:
-        """Return the pace of `count` events per period, or of one `share`-th of them."""
+    def of(cls, count: int, period_s: float, burst: int | None = None) -> Pace:
+        """Return the pace of `count` events per period."""
         period_ns = round(period_s * NS)
         common = math.gcd(count, period_ns)
-        step = period_ns // common * share
-        return cls(count // common, step, (max(1, (burst or count) // share) - 1) * step)
+        step = period_ns // common
+        return cls(count // common, step, ((burst or count) - 1) * step)
 
-    def admit(self, due: int, now_ns: int, ahead: int = 0) -> tuple[int, int]:
+    def admit(self, due: int, now_ns: int) -> tuple[int, int]:
         """Return how long an event has to wait, in ns, and when the next one is due if it is admitted.
-        0: it is admitted now. `ahead` is the number of events that wait already."""
+        0: it is admitted now."""
         now = now_ns * self.scale
         due = max(due, now)
-        early = due - now + ahead * self.step - self.tolerance
+        early = due - now - self.tolerance
         return (-(-early // self.scale) if early > 0 else 0), due + self.step
+
+    def used(self, due: int, now_ns: int) -> int:
+        """Return how much of the burst is used."""
+        return max(0, -(-(due - now_ns * self.scale) // self.step))
 
 
 class RateLimiter:
@@ -114,3 +120,48 @@ class LogLimiter:
 
     def reset(self) -> None:
         self._due = 0
+
+
+class BudgetDay:
+    """The day that budgets are counted for. It begins at midnight UTC, and never twice, even if the wall
+    clock is set.
+
+    - A later date on the wall clock is a new day. A clock that runs ahead gives one extra budget, once; it
+      looks the same as a machine that slept through midnight.
+    - With the date before (the clock was set back around midnight, or a leap second), the current day
+      continues until the wall clock has passed it.
+    - With an earlier date, the clock was wrong by more than a day. The current day ends when 24 hours have
+      passed on the monotonic clock; then the wall clock is used again.
+
+    `serial` increases by one with each day; `began_ns` is monotonic time.
+    """
+
+    __slots__ = ("began_ns", "number", "serial")
+
+    def __init__(self, number: int | None = None, began_ns: int = 0, serial: int = 0) -> None:
+        self.number = number
+        self.began_ns = began_ns
+        self.serial = serial
+
+    def turn(self, now_ns: int, wall_s: float) -> bool:
+        """Return whether a new day has begun."""
+        number = int(wall_s // DAY_S)
+        if self.number is not None:
+            is_believed = number >= self.number - 1
+            if not (number > self.number if is_believed else now_ns - self.began_ns >= DAY_NS):
+                return False
+        self.number = number
+        self.began_ns = now_ns
+        self.serial += 1
+        return True
+
+    def serial_since(self, since_ns: int) -> int:
+        """Return the number of this day if it was the same at a time, else 0."""
+        return self.serial if self.serial == 1 or since_ns >= self.began_ns else 0
+
+    def left_ns(self, now_ns: int, wall_s: float) -> int:
+        """Return the time until the next day, if no clock is set in between. Call `turn` first."""
+        number = self.number or 0
+        if int(wall_s // DAY_S) < number - 1:
+            return self.began_ns + DAY_NS - now_ns
+        return (number + 1) * DAY_NS - int(wall_s * NS)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.system.manual_clock import Clock
 from toolcrib.config.settings import Rate
-from toolcrib.dispatch.rate_limit import MAX_KEYS, LogLimiter, RateLimiter
+from toolcrib.state.rate_limit import MAX_KEYS, LogLimiter, RateLimiter
 
 
 @pytest.fixture
