@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.catalog.search import SearchIndex
-from toolcrib.catalog.search.index import split_words, stem
+from toolcrib.catalog.search import SearchIndex, split_words, stem
 from toolcrib.catalog.tokens import estimate
 from toolcrib.component import Tool
 from toolcrib.definition import ToolDefinition

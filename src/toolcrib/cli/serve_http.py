@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from toolcrib.cli.connect import default_name, stdio_command
 from toolcrib.cli.connect.clients import DEFAULT_NAME, Entry
-from toolcrib.cli.connect.command import default_name, stdio_command
 from toolcrib.cli.load import read_configs
 from toolcrib.cli.options import CommandError
 from toolcrib.cli.output import Terminal

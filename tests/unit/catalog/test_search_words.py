@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolcrib.catalog.search.index import split_words, stem
+from toolcrib.catalog.search import split_words, stem
 
 
 @pytest.mark.parametrize(

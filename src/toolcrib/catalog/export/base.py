@@ -2,7 +2,7 @@
 
 A format is a class with a `name`, a `summary` and an `export` method. One for a model provider derives from
 ProviderExporter: it names the JSON Schema that the provider supports, and writes tools, reads calls and
-writes results (docs/extending.md has an example). Built-in formats are listed in `export.export`; a package
+writes results (docs/extending.md has an example). Built-in formats are listed in `export`; a package
 adds one with an entry point in the group `toolcrib.exporters` that names an instance or the class.
 """
 
