@@ -47,7 +47,10 @@ class ServerInfo:
 def serve_http(options: ServeOptions, terminal: Terminal) -> int:
     """Serve over HTTP until a signal stops it."""
     configs = list(read_configs(options.targets))
-    http = _merge_http_configs(configs)
+    found: dict[str, Any] = {}  # the first file that has a setting wins
+    for config in configs:
+        found = {key: value for key, value in asdict(config.http).items() if value not in (None, ())} | found
+    http = HTTPConfig(**found)
     workers = options.workers or http.workers or 1
     if workers > 1:
         _check_workers(workers, configs, terminal)
@@ -90,14 +93,6 @@ def serve_http(options: ServeOptions, terminal: Terminal) -> int:
             each.close()
 
 
-def _merge_http_configs(configs: Sequence[Config]) -> HTTPConfig:
-    """Return the [http] settings of all files; the first file that has a setting wins."""
-    found: dict[str, Any] = {}
-    for config in configs:
-        found = {key: value for key, value in asdict(config.http).items() if value not in (None, ())} | found
-    return HTTPConfig(**found)
-
-
 def _check_workers(workers: int, configs: Sequence[Config], terminal: Terminal) -> None:
     if sys.platform == "win32":
         raise CommandError("--workers is not supported on Windows", "use one process")
@@ -127,6 +122,10 @@ def _find_command(options: ServeOptions) -> Entry | None:
 
 
 def _to_json(summary: Summary, info: ServerInfo) -> dict[str, Any]:
+    """Return the start message; resources and prompts are under the names that their lists have in MCP."""
+    listed: dict[str, list[str]] = {}
+    for label, name, _ in summary.features:
+        listed.setdefault(LIST_NAMES[label], []).append(name)
     return {
         "name": summary.name,
         "address": info.urls[0],
@@ -134,17 +133,9 @@ def _to_json(summary: Summary, info: ServerInfo) -> dict[str, Any]:
         "pid": os.getpid(),
         "workers": info.workers,
         "tools": [name for name, _ in summary.tools],
-        **_list_features(summary),
+        **listed,
         "findings": [finding.to_json() for finding in summary.findings],
     }
-
-
-def _list_features(summary: Summary) -> dict[str, list[str]]:
-    """Return the URIs, templates and names of prompts, under the names that their lists have in MCP."""
-    found: dict[str, list[str]] = {}
-    for label, name, _ in summary.features:
-        found.setdefault(LIST_NAMES[label], []).append(name)
-    return found
 
 
 def _print_start(summary: Summary, info: ServerInfo, options: ServeOptions, terminal: Terminal) -> None:

@@ -179,15 +179,15 @@ async def _serve_channel(
     loop = asyncio.get_running_loop()
     pipe = Pipe(server.transports.engine, channel.send_message)
     await wait_for_turn()
-    channel.feed = lambda line: _call_in(loop, pipe.feed, line)
+
+    def feed(line: bytes) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(pipe.feed, line)
+
+    channel.feed = feed
     channel.send(serves=True)
     try:
         await asyncio.Event().wait()
     finally:
         await pipe.drain(DRAIN_S)
         await pipe.aclose()
-
-
-def _call_in(loop: asyncio.AbstractEventLoop, function: Callable[[bytes], None], line: bytes) -> None:
-    with suppress(RuntimeError):  # the loop has ended
-        loop.call_soon_threadsafe(function, line)

@@ -20,7 +20,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -81,15 +81,13 @@ class Worker(ChildProcess):
             self.retired.set_result(None)
 
     def send(self, **message: Any) -> None:
-        self._write(json.dumps(message).encode())
+        if self.stdin is not None:
+            self.stdin.write(json.dumps(message).encode() + b"\n")
 
     def send_message(self, line: bytes) -> None:
         """Send a message of MCP."""
-        self._write(MCP + line)
-
-    def _write(self, line: bytes) -> None:
         if self.stdin is not None:
-            self.stdin.write(line + b"\n")
+            self.stdin.write(MCP + line + b"\n")
 
 
 class NotStartedError(Exception):
@@ -113,7 +111,7 @@ class Supervisor:
 
     command: Sequence[str]
     count: int
-    make_config: Callable[[int, list[int]], bytes]
+    make_config: Callable[[int, list[int]], Mapping[str, Any]]
     warn: Callable[[str], None]
     open_sockets: Callable[[], list[socket.socket]] = list
     drain_s: float = DRAIN_S
@@ -212,7 +210,7 @@ class Supervisor:
             for each in sockets:
                 each.close()
         self._workers.add(worker)
-        worker._write(self.make_config(worker.number, descriptors))
+        worker.send(**self.make_config(worker.number, descriptors))
         if self.is_stopping:
             worker.kill()
         return worker
@@ -321,36 +319,30 @@ def run_workers(
     on_ready: Callable[[Summary], None],
 ) -> int:
     """Serve the sockets with worker processes until a signal stops them."""
-    config = {**_make_config(options, terminal), "workers": workers}
-    config["http"] = {key: getattr(http, key) for key in _HTTP_FIELDS}
+    shown = {key: getattr(http, key) for key in _HTTP_FIELDS}
     # Connections wait at a socket that is kept. Several processes get one each, which spreads the load.
     spreads = not options.reload
 
     def open_sockets() -> list[socket.socket]:
         return open_worker_sockets(http.sockets, spreads=spreads) if PASSES_SOCKETS else []
 
-    async def supervise() -> int:
-        supervisor = _make_supervisor(config, options, workers, terminal)
+    async def serve(supervisor: Supervisor) -> int:
         supervisor.open_sockets = open_sockets
-        with _stopped_by_signals(supervisor, http.sockets):
-            return await supervisor.run(lambda loaded: on_ready(Summary.decode(loaded["summary"])))
+        return await supervisor.run(lambda loaded: on_ready(Summary.decode(loaded["summary"])))
 
     if PASSES_SOCKETS:
         share_address(http.sockets)
     else:
-        config["http"]["port"] = http.sockets[0].getsockname()[1]
+        shown["port"] = http.sockets[0].getsockname()[1]
         for each in http.sockets:
             each.close()
-    with _open_shared_folder() as config["shared_folder"]:
-        return asyncio.run(supervise())
+    return _run(options, terminal, workers, shown, http.sockets, serve)
 
 
 def run_stdio(options: ServeOptions, terminal: Terminal) -> int:
     """Serve one client on stdin and stdout with a process that is replaced when files change."""
-    config = {**_make_config(options, terminal), "workers": 1, "http": {}}
 
-    async def supervise() -> int:
-        supervisor = _make_supervisor(config, options, 1, terminal)
+    async def serve(supervisor: Supervisor) -> int:
         standard = StandardStreams()
         os.dup2(terminal.out.fileno(), standard.output)  # the real stdout, which the terminal holds
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -370,43 +362,49 @@ def run_stdio(options: ServeOptions, terminal: Terminal) -> int:
             print_stdio_start(Summary.decode(loaded["summary"]), options, terminal)
             serving.append(asyncio.ensure_future(connection.run()))
 
-        with _stopped_by_signals(supervisor, ()):
-            code = await supervisor.run(start)
+        code = await supervisor.run(start)
         ended.set_result(None)
         for task in serving:
             task.cancel()
             await asyncio.wait([task])
         return code
 
-    with _open_shared_folder() as config["shared_folder"]:
-        return asyncio.run(supervise())
+    return _run(options, terminal, 1, {}, (), serve)
 
 
-def _make_config(options: ServeOptions, terminal: Terminal) -> dict[str, Any]:
-    return {
+def _run(
+    options: ServeOptions,
+    terminal: Terminal,
+    count: int,
+    http: Mapping[str, Any],
+    sockets: Sequence[socket.socket],
+    serve: Callable[[Supervisor], Coroutine[Any, Any, int]],
+) -> int:
+    """Run a supervisor of so many workers. `http` are options of the workers that serve over HTTP."""
+    config = {
         "options": {**asdict(options), "targets": list(options.targets)},
         "arguments": list(options.targets.arguments),
         "key": secrets.token_hex(32),  # all workers seal with the same key
         "debug": terminal.debug,
+        "workers": count,
+        "http": http,
     }
 
+    async def supervise() -> int:
+        supervisor = Supervisor(
+            [sys.executable, "-P", "-c", _PROGRAM],
+            count,
+            lambda number, descriptors: {**config, "number": number, "sockets": descriptors},
+            partial(terminal.message, "warning"),
+            files=WatchedFiles() if options.reload else None,
+            check=partial(compare_loaded, terminal=terminal),
+            on_reload=partial(print_reload, terminal=terminal),
+        )
+        with _stopped_by_signals(supervisor, sockets):
+            return await serve(supervisor)
 
-def _make_supervisor(
-    config: Mapping[str, Any], options: ServeOptions, count: int, terminal: Terminal
-) -> Supervisor:
-    def make_config(number: int, descriptors: list[int]) -> bytes:
-        return json.dumps({**config, "number": number, "sockets": descriptors}).encode()
-
-    command = [sys.executable, "-P", "-c", _PROGRAM]
-    files = WatchedFiles() if options.reload else None
-
-    def warn(text: str) -> None:
-        terminal.message("warning", text)
-
-    supervisor = Supervisor(command, count, make_config, warn, files=files)
-    supervisor.check = partial(compare_loaded, terminal=terminal)
-    supervisor.on_reload = partial(print_reload, terminal=terminal)
-    return supervisor
+    with _open_shared_folder() as config["shared_folder"]:
+        return asyncio.run(supervise())
 
 
 @contextmanager

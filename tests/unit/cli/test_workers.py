@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import socket
@@ -42,9 +41,7 @@ class Running:
         self.supervisor = Supervisor(
             [sys.executable, "-I", "-S", "-c", program],
             count,
-            make_config=lambda number, sockets: json.dumps(
-                {"index": number - 1, "numbers": sockets}
-            ).encode(),
+            make_config=lambda number, sockets: {"index": number - 1, "numbers": sockets},
             open_sockets=lambda: [self.socket.dup()],
             warn=self.warnings.append,
             drain_s=drain_s,
@@ -184,7 +181,7 @@ async def test_workers_end_when_the_supervisor_is_killed() -> None:
         "import asyncio, sys; from toolcrib.cli.workers import Supervisor\n"
         "async def main():\n"
         "    command = [sys.executable, '-I', '-S', '-c', sys.argv[1]]\n"
-        "    supervisor = Supervisor(command, 2, make_config=lambda *_: b'{}', warn=print)\n"
+        "    supervisor = Supervisor(command, 2, make_config=lambda *_: {}, warn=print)\n"
         "    await supervisor.run(lambda loaded: print(*supervisor.pids, flush=True))\n"
         "asyncio.run(main())"
     )
