@@ -7,11 +7,11 @@ import logging
 import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from toolcrib import __version__
 from toolcrib.client.changes import ChangeWatcher, OnChange, OnUpdate
 from toolcrib.client.http import HttpTransport, LegacySseTransport, argument_headers
 from toolcrib.client.resources import (
@@ -119,7 +119,7 @@ class Client:
         self._protocol = protocol
         self._transport = _make_transport(target, headers)
         self._input_handlers = InputHandlers(on_ask, on_sample, roots)
-        self._info = dict(info or {"name": "toolcrib", "version": _own_version()})
+        self._info = dict(info or {"name": "toolcrib", "version": __version__})
         self._extensions: dict[str, Any] = {TASKS: {}} if tasks else {}
         self._session: Session | None = None
         self._peer: Peer | None = None
@@ -159,7 +159,7 @@ class Client:
 
     async def _connect_with(self, protocol: str) -> None:
         self._session = Session(
-            self._transport, self._info, self._input_handlers, self._on_change, self._extensions
+            self._transport, self._info, self._input_handlers, self._changed, self._extensions
         )
         await self._transport.start(self._session)
         self._peer = await negotiate(self._session, protocol, self.timeout_s)
@@ -557,7 +557,7 @@ class Client:
             raise TransportError(f"{self.label}: not connected")
         return self._session
 
-    def _on_change(self, kind: str, uri: str | None) -> None:
+    def _changed(self, kind: str, uri: str | None) -> None:
         if self._watcher is not None:
             self._watcher.changed(kind, uri)
 
@@ -642,14 +642,12 @@ class Client:
         replies: dict[str, Any] = {}
         for key, question in questions.items():
             question = question if isinstance(question, Mapping) else {}
+            method = str(question.get("method"))
             try:
-                replies[key] = await self._input_handlers.answer(
-                    str(question.get("method")), question.get("params")
-                )
+                replies[key] = await self._input_handlers.answer(method, question.get("params"))
             except CannotAnswerError as error:
-                raise InvalidResponseError(
-                    f"{self.label} asked for input that is not available: {error}"
-                ) from None
+                text = f"{self.label} asked for input that is not available: {error}"
+                raise InvalidResponseError(text) from None
         return replies
 
     async def _listen_to(self, on_progress: OnProgress | None, on_log: OnLog | None) -> Listeners:
@@ -687,13 +685,3 @@ def _make_transport(target: str | Sequence[str] | Transport, headers: Mapping[st
             hint="pass a URL or a command; for a server in this process use server.connect()",
         )
     return target
-
-
-@cache
-def _own_version() -> str:
-    from importlib import metadata  # delayed: slow to import
-
-    try:
-        return metadata.version("toolcrib")
-    except metadata.PackageNotFoundError:
-        return "0"

@@ -211,16 +211,13 @@ class HttpTransport(Transport):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._session_id is not None:
-            await self._delete_session()
+            try:
+                async with asyncio.timeout(_SHORT_S), self._open("DELETE"):
+                    pass
+            except (ClientError, TimeoutError) as error:
+                logger.debug("%s: could not end the session: %s", self.label, error)
+            self.reset()
         await self._http.aclose()
-
-    async def _delete_session(self) -> None:
-        try:
-            async with asyncio.timeout(_SHORT_S), self._open("DELETE"):
-                pass
-        except (ClientError, TimeoutError) as error:
-            logger.debug("%s: could not end the session: %s", self.label, error)
-        self.reset()
 
     # --- sending ---
 

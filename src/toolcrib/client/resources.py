@@ -229,21 +229,15 @@ def read_prompt_result(result: Mapping[str, Any], label: str) -> PromptResult:
     messages, meta = result.get("messages"), result.get("_meta")
     if not isinstance(messages, list):
         raise InvalidResponseError(f"{label} returned a prompt without messages")
-    if not all(_is_message(item) for item in messages):
-        raise InvalidResponseError(f"{label} returned a prompt with an invalid message")
+    for item in messages:
+        has_role = isinstance(item, Mapping) and item.get("role") in ("user", "assistant")
+        if not has_role or not is_block(item.get("content")):
+            raise InvalidResponseError(f"{label} returned a prompt with an invalid message")
     meta = {key: item for key, item in meta.items() if key != SERVER_INFO} if isinstance(meta, dict) else None
     return PromptResult(
         _text(result, "description"),
         [PromptMessage(item["role"], item["content"]) for item in messages],
         meta or None,
-    )
-
-
-def _is_message(item: Any) -> bool:
-    return (
-        isinstance(item, Mapping)
-        and item.get("role") in ("user", "assistant")
-        and is_block(item.get("content"))
     )
 
 

@@ -495,30 +495,22 @@ class Session:
 
     async def _answer_paused(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Answer with all timeouts paused, since a person may be asked."""
+        loop = asyncio.get_running_loop()
         self._answering += 1
-        self._stop_clocks()
+        for pending in self._pending.values():
+            limit = pending.limit
+            if limit is not None and not limit.expired() and (due := limit.when()) is not None:
+                pending.left_s = due - loop.time()
+                limit.reschedule(None)
         try:
             return await self.input_handlers.answer(method, params)
         finally:
             self._answering -= 1
-            if not self._answering:
-                self._start_clocks()
-
-    def _stop_clocks(self) -> None:
-        now = asyncio.get_running_loop().time()
-        for pending in self._pending.values():
-            limit = pending.limit
-            if limit is not None and not limit.expired() and (due := limit.when()) is not None:
-                pending.left_s = due - now
-                limit.reschedule(None)
-
-    def _start_clocks(self) -> None:
-        now = asyncio.get_running_loop().time()
-        for pending in self._pending.values():
-            limit, left_s = pending.limit, pending.left_s
-            if limit is not None and left_s is not None and not limit.expired():
-                pending.left_s = None
-                limit.reschedule(now + left_s)
+            for pending in () if self._answering else self._pending.values():
+                limit, left_s = pending.limit, pending.left_s
+                if limit is not None and left_s is not None and not limit.expired():
+                    pending.left_s = None
+                    limit.reschedule(loop.time() + left_s)
 
 
 def _subscription_of(params: Mapping[str, Any]) -> Any:
@@ -574,9 +566,15 @@ async def negotiate(session: Session, protocol: str, timeout_s: float) -> Peer:
             return await _negotiate_both(session, probe, timeout_s)
         try:
             return probe.result()
-        except (RemoteError, InvalidResponseError, TransportError) as error:
-            if not _may_be_legacy(session, error):
+        except TransportError as error:
+            if error.status is None or error.status in _ACCESS_STATUSES or session.is_closed:
                 raise
+        except RemoteError as error:
+            supported = _supported(error)
+            if supported and not any(version in LEGACY for version in supported):
+                raise
+        except InvalidResponseError:
+            pass
         return await _initialize(session, LEGACY[0], timeout_s)
     finally:
         await _cancel_and_wait(probe)
@@ -602,13 +600,6 @@ async def _negotiate_both(session: Session, probe: asyncio.Future[Peer], timeout
 async def _cancel_and_wait(greeting: asyncio.Future[Peer]) -> None:
     greeting.cancel()
     await asyncio.gather(greeting, return_exceptions=True)
-
-
-def _may_be_legacy(session: Session, error: ClientError) -> bool:
-    if isinstance(error, TransportError):
-        return error.status is not None and error.status not in _ACCESS_STATUSES and not session.is_closed
-    supported = _supported(error) if isinstance(error, RemoteError) else []
-    return not supported or any(version in LEGACY for version in supported)
 
 
 def _supported(error: RemoteError) -> list[Any]:

@@ -73,7 +73,10 @@ class TaskHandle:
         self._answered: set[str] = set()
         self._changed_at = self._asked_at = time.monotonic()
         if task is not None:
-            self.id = _read_id(task, channel.label)
+            task_id = task.get("taskId")
+            if not isinstance(task_id, str) or not task_id:
+                raise InvalidResponseError(f"{channel.label} returned a task without taskId")
+            self.id = task_id
             self._status = _read_status(task, channel.label)
 
     @classmethod
@@ -182,14 +185,18 @@ class TaskHandle:
         if self._status.state == "cancelled":
             return TaskCancelledError(self._status.message or f"{label}: the task was cancelled")
         if self._status.state == "failed":
-            return _read_error(task.get("error"), label)
+            error = task.get("error")
+            if not isinstance(error, Mapping) or type(error.get("code")) is not int:
+                return InvalidResponseError(f"{label} sent a failed task without an error")
+            message = _text(error, "message") or "an error without a message"
+            return RemoteError(message, rpc_code=error["code"], data=error.get("data"))
         result = task.get("result")
         if not isinstance(result, Mapping):
             return InvalidResponseError(f"{label} sent a completed task without a result")
         try:
             return read_result(result, label)
-        except InvalidResponseError as error:
-            return error
+        except InvalidResponseError as failure:
+            return failure
 
     async def _answer(self, questions: Mapping[str, Any], limit: asyncio.Timeout) -> None:
         """Answer with the timeout paused, since a person may be asked."""
@@ -216,13 +223,6 @@ class TaskChannel:
     may_retry: Callable[[ClientError], bool]
 
 
-def _read_id(task: Mapping[str, Any], label: str) -> str:
-    task_id = task.get("taskId")
-    if not isinstance(task_id, str) or not task_id:
-        raise InvalidResponseError(f"{label} returned a task without taskId")
-    return task_id
-
-
 def _read_status(task: Mapping[str, Any], label: str) -> TaskStatus:
     state = task.get("status")
     if not isinstance(state, str) or state not in _STATES:
@@ -235,13 +235,6 @@ def _read_status(task: Mapping[str, Any], label: str) -> TaskStatus:
         _positive(task, "ttlMs"),
         _positive(task, "pollIntervalMs"),
     )
-
-
-def _read_error(error: Any, label: str) -> ClientError:
-    if not isinstance(error, Mapping) or type(error.get("code")) is not int:
-        return InvalidResponseError(f"{label} sent a failed task without an error")
-    message = _text(error, "message") or "an error without a message"
-    return RemoteError(message, rpc_code=error["code"], data=error.get("data"))
 
 
 def _text(item: Mapping[str, Any], key: str) -> str | None:
