@@ -2,7 +2,7 @@
 
 The longest array of a result loses whole items from its end. Where that is not possible, or a link is
 preferred, the whole result is kept for a while, and the principal that got it can read it under its URI
-(docs/decisions/0035-large-results.md).
+(docs/decisions/calls.md).
 """
 
 from __future__ import annotations

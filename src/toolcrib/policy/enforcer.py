@@ -1,4 +1,4 @@
-"""A policy at work: what it decides about a call, and what it records of it (docs/decisions/0022).
+"""A policy at work: what it decides about a call, and what it records of it (docs/decisions/policy.md).
 
 `Guard` is the policy around the calls of one tool. It runs outside the middleware of the server, in this
 order: the arguments are digested for the record; access; quota; a record that has to come before the call;

@@ -2,7 +2,7 @@
 
 A `TaskCall` is a tools/call whose tool runs in an asyncio task of its own. Where it takes long, the request
 is answered with a task and the tool goes on; nothing runs twice. The state of tasks is in the `TaskStore` of
-the server, which all its processes share: see `toolcrib.state` and docs/decisions/0034-tasks.md.
+the server, which all its processes share: see `toolcrib.state` and docs/decisions/calls.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Prompts: messages that a server offers by name, made by a function from its arguments.
 
 A prompt is a tool with another form on the wire: its arguments come as strings, and what it returns becomes
-messages instead of a result (docs/decisions/0033).
+messages instead of a result (docs/decisions/resources.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Resources: what a server publishes under a URI or a URI template, made by a function or fixed.
 
 A resource is a tool with another form on the wire: its name is its URI, its arguments are the variables of
-its template, and what it returns becomes contents instead of a result (docs/decisions/0033).
+its template, and what it returns becomes contents instead of a result (docs/decisions/resources.md).
 """
 
 from __future__ import annotations
