@@ -136,6 +136,8 @@ class Call:
     """If `sees_converted` is set and conversion can change the arguments: converts them."""
     outlive: Outlive | None = None
     """Called when the call is answered while its code still runs."""
+    wrap_channel: Callable[[Channel], Channel] | None = None
+    """Makes of `channel` the one that questions have to be asked through, see `prepare_questions`."""
     has_run: bool = False
     """Whether the arguments passed all checks, so that the tool was called."""
     on_start: Callable[[Call], None] | None = None
@@ -145,6 +147,12 @@ class Call:
         """Give the tool at most this many seconds; a limit that is shorter already stays."""
         if self.timeout_s is None or timeout_s < self.timeout_s:
             self.timeout_s = timeout_s
+
+    def prepare_questions(self) -> Channel:
+        """Return the channel to ask questions through. Called only where something may ask."""
+        if self.wrap_channel is not None:
+            self.channel, self.wrap_channel = self.wrap_channel(self.channel), None
+        return self.channel
 
     def measure_arguments(self) -> int:
         """Return the size of the arguments as JSON, in bytes."""
@@ -206,7 +214,10 @@ class CallRegistry:
         record.duration_s = time.perf_counter() - call.started
         if isinstance(ended, Result):
             record.result_bytes = result_size(ended)
-        record.outcome, record.code = outcome_of(ended, is_gone=call.channel.is_gone)
+        if isinstance(ended, Result) and ended.error is None and not ended.is_error:
+            record.outcome = "ok"
+        else:
+            record.outcome, record.code = outcome_of(ended, is_gone=call.channel.is_gone)
         if self.readers:
             self.ended.append(record)
         if logger.isEnabledFor(logging.INFO):

@@ -247,7 +247,7 @@ class Dispatcher:
             if plan is not None and not self.is_stopped:  # the common case, without a coroutine in between
                 limit = self.timeout_s if plan.timeout_s is None else plan.timeout_s
                 if plan.chain is None:
-                    return self._perform(plan, arguments, principal, limit, channel)
+                    return self._perform(plan, None, arguments, principal, limit, channel)
                 return plan.chain(self._begin(plan, name, arguments, principal, channel, limit))
         return self.call_long(name, arguments, principal, channel, timeout_s)
 
@@ -322,7 +322,7 @@ class Dispatcher:
         plan = self._plan_of.get(component)  # kept, so that its threads are counted
         if plan is None:
             plan = self._plan_of.setdefault(component, Plan(component, ToolStats()))
-        return self._perform(plan, arguments, principal, plan.timeout_s, NO_CHANNEL)
+        return self._perform(plan, None, arguments, principal, plan.timeout_s)
 
     def _start(
         self,
@@ -341,11 +341,11 @@ class Dispatcher:
             timeout_s = _check_limit(timeout_s)
             limit = timeout_s if limit is None else min(limit, timeout_s)
         if plan.chain is None and on_start is None:
-            return self._perform(plan, arguments, principal, limit, channel)
+            return self._perform(plan, None, arguments, principal, limit, channel)
         call = self._begin(plan, name, arguments, principal, channel, limit)
         call.on_start = on_start
         if plan.chain is None:
-            return self._perform(plan, arguments, principal, limit, channel, call)
+            return self._perform(plan, call)
         return plan.chain(call)
 
     def _begin(
@@ -414,29 +414,31 @@ class Dispatcher:
         if self.pipeline is None and not self.calls.readers:
             return None
 
-        def run(call: Call) -> Awaitable[Result]:
-            return self._perform(plan, call.arguments, call.principal, call.timeout_s, call.channel, call)
-
         def fail(call: Call, error: BaseException) -> Result:
             reported = error if isinstance(error, CallError) else Raised(error)
             return failed(plan, reported, self.crashes, call.arguments, call.id)
 
-        return (self.pipeline or Pipeline()).compose(plan.tool, run, fail, self.calls)
+        return (self.pipeline or Pipeline()).compose(
+            plan.tool, functools.partial(self._perform, plan), fail, self.calls
+        )
 
     # --- running ---
 
     async def _perform(
         self,
         plan: Plan,
-        arguments: Mapping[str, Any] | None,
-        principal: Principal,
-        limit: float | None,
-        channel: Channel,
-        call: Call | None = None,
+        call: Call | None,
+        arguments: Mapping[str, Any] | None = None,
+        principal: Principal = LOCAL,
+        limit: float | None = None,
+        channel: Channel = NO_CHANNEL,
     ) -> Result:
-        """Validate the arguments, let middleware check them, and run the tool. `call` is None without
-        middleware."""
-        outlive, call_id = (None, None) if call is None else (call.outlive, call.id)
+        """Validate the arguments, let middleware check them, and run the tool. Without middleware there is no
+        `call`, and what it would say is given."""
+        outlive, call_id = None, None
+        if call is not None:
+            arguments, principal, limit = call.arguments, call.principal, call.timeout_s
+            outlive, call_id = call.outlive, call.id
         started = time.perf_counter()
         context: Context | None = None
         clock: Clock | None = None
@@ -456,6 +458,7 @@ class Dispatcher:
                 await self.applications.open_for(plan.tool, limit, call_id)
             if plan.context is not None:
                 clock = clock or (None if limit is None else Clock(limit))
+                channel = channel if call is None else call.prepare_questions()
                 context = self._context(plan, checked, principal, channel, limit, clock)
             if plan.is_direct:
                 result: Result = await run_steps(

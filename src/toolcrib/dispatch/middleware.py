@@ -163,6 +163,7 @@ class Pipeline:
 
         async def run_added(call: Call) -> Result:
             call.checks += checks
+            call.prepare_questions()
             try:
                 if not call.is_built_in and not all(part.visible(call.principal, tool) for part in filters):
                     call.record.decision = "denied"

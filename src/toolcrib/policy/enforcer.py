@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from toolcrib.component import Component
 from toolcrib.config.settings import Policy
 from toolcrib.content import Result
-from toolcrib.context import Principal
+from toolcrib.context import InputNeeded, Principal
 from toolcrib.dispatch.calls import Call, CallRegistry
 from toolcrib.dispatch.middleware import (
     Admission,
@@ -35,14 +35,21 @@ from toolcrib.errors import (
 )
 from toolcrib.policy.access import Access
 from toolcrib.policy.access.middleware import ArgumentCheck, find_admission, refuse
-from toolcrib.policy.quota import Quota, QuotaMiddleware
+from toolcrib.policy.quota import Quota, Slot
 from toolcrib.state import StateHandle
+from toolcrib.state.base import Lease, Refused
 
 if TYPE_CHECKING:
+    from toolcrib.dispatch.calls import Check
+    from toolcrib.policy.access.access import Decision
     from toolcrib.policy.audit import AuditLog
+    from toolcrib.policy.quota import CallLimits
     from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
 
 logger = logging.getLogger("toolcrib")
+
+MAX_KNOWN = 1_000
+"""The principals whose terms are remembered for each tool."""
 
 
 class PolicyEnforcer:
@@ -127,8 +134,6 @@ class PolicyEnforcer:
         return find_admission(self.access, principal, tool, unknown)
 
     def guard(self, tool: Component | None, run: Next, calls: CallRegistry) -> Next:
-        if tool is not None and self.quota.limits_tool(tool):
-            run = link(QuotaMiddleware(self.quota, self.storage), run)
         guard = Guard(self, tool, run, calls)
         return guard if self.telemetry is None else link(self.telemetry, guard)
 
@@ -150,45 +155,84 @@ class PolicyEnforcer:
         self._warned = unmatched
 
 
+class _Terms:
+    """Everything that is known before a call of a principal, and is the same for all of its calls of a tool:
+    the access decision (None for what toolcrib adds itself), the check of arguments, and the limits."""
+
+    __slots__ = ("checks", "decision", "limits", "principal", "sees_converted")
+
+    def __init__(
+        self, principal: Principal, tool: Component, decision: Decision | None, enforcer: PolicyEnforcer
+    ) -> None:
+        self.principal = principal
+        self.decision = decision
+        self.limits = enforcer.quota.find(principal, tool)
+        self.checks: tuple[Check, ...] = ()
+        self.sees_converted = False
+        if decision is not None and not decision.is_final:
+            self.checks = (ArgumentCheck(tool, decision, enforcer.storage),)
+            self.sees_converted = decision.rules.compares_received
+
+
 class Guard:
     """The policy around the calls of one tool, or of tools that do not exist."""
 
-    __slots__ = ("_access", "_audit", "_calls", "_must_record", "_run", "_storage", "_tool")
+    __slots__ = (
+        "_audit",
+        "_calls",
+        "_counters",
+        "_enforcer",
+        "_is_folder",
+        "_known",
+        "_last",
+        "_must_record",
+        "_run",
+        "_tool",
+    )
 
     def __init__(
         self, enforcer: PolicyEnforcer, tool: Component | None, run: Next, calls: CallRegistry
     ) -> None:
-        self._access = enforcer.access
+        self._enforcer = enforcer
         self._audit = enforcer.audit
-        self._storage = enforcer.storage
+        self._counters = enforcer.storage.counters
         self._tool = tool
         self._run = run
         self._calls = calls
+        self._known: dict[Principal, _Terms] = {}
+        self._last: _Terms | None = None
+        self._is_folder = tool is not None and tool.is_folder
         options = None if tool is None else tool.options
         self._must_record = options is not None and (options.destructive or options.audit == "required")
 
     async def __call__(self, call: Call) -> Result:
-        audit, tool, record, channel = self._audit, self._tool, call.record, call.channel
+        audit, channel = self._audit, call.channel
         arguments = call.arguments  # as they were received, whatever middleware makes of them
-        result = _NO_RESULT
+        result, slot = _NO_RESULT, None
         error: BaseException | None = None
-        if audit is not None:
-            record.arguments_digest, record.arguments_bytes = audit.digest(arguments)
         try:
-            if tool is not None and not call.is_built_in:
-                decision = self._access.decide_call(call.principal, tool, arguments)
-                if decision.constant is not None:  # else it depends on the arguments
-                    record.rule = decision.rule
-                if decision.missing or not decision.is_visible:
-                    record.rule = decision.deciding_rule
-                    record.decision = "denied"
-                    raise refuse(call, tool, decision)
-                if not decision.is_final:
-                    call.sees_converted = decision.rules.compares_received
-                    call.checks = (ArgumentCheck(tool, decision, self._storage), *call.checks)
-            if self._must_record and audit is not None:
-                await audit.require(call)
-            result = await self._run(call)
+            limits = self._decide(call)
+            if limits is not None and limits.counted.each:
+                mark = channel.resumes if channel.is_prompted else None
+                admitted = self._counters.acquire(limits.counted, mark=mark)
+                lease = admitted if isinstance(admitted, Lease | Refused) else await admitted
+                if isinstance(lease, Refused):
+                    raise limits.refuse(lease)
+                if limits.is_held:
+                    slot = Slot(self._counters, lease)
+                    call.outlive, call.wrap_channel = slot.outlive, slot.wrap_channel
+            try:
+                if self._must_record and audit is not None:
+                    await audit.require(call)
+                result = await self._run(call)
+            except InputNeeded:
+                call.has_run = True  # made again with an answer, it is not counted again
+                raise
+            finally:
+                if slot is not None:
+                    slot.leave(ran=call.has_run)
+            if limits is not None and limits.max_result_bytes is not None:
+                result = limits.check_result(result)
         except PolicyError as refused:
             result = _note_refusal(call, refused)
         except BaseException as raised:
@@ -207,6 +251,46 @@ class Guard:
         finally:
             error = None  # its traceback refers to this frame
         return result
+
+    def _decide(self, call: Call) -> CallLimits | None:
+        """Decide whether the principal may call the tool, and return the limits that the call counts
+        against. Raise ToolNotFoundError, or an error of the policy."""
+        tool, record = self._tool, call.record
+        if self._audit is not None:  # before the tool can change them
+            record.arguments_digest, record.arguments_bytes = self._audit.digest(call.arguments)
+        if tool is None:
+            return None
+        terms = self._last
+        if terms is None or terms.principal is not call.principal or self._is_folder:
+            terms = self._find_terms(call, tool)
+        decision, limits = terms.decision, terms.limits
+        if decision is not None:
+            if decision.constant is not None:  # else it depends on the arguments
+                record.rule = decision.rule
+            if decision.missing or not decision.is_visible:
+                record.rule = decision.deciding_rule
+                record.decision = "denied"
+                raise refuse(call, tool, decision)
+            call.checks, call.sees_converted = terms.checks, terms.sees_converted
+        if limits is not None:
+            most = limits.max_arguments_bytes
+            if most is not None and (size := call.measure_arguments()) > most:
+                raise limits.refuse_size(size)
+            if limits.timeout_s is not None:
+                call.shorten(limits.timeout_s)
+        return limits
+
+    def _find_terms(self, call: Call, tool: Component) -> _Terms:
+        principal, access = call.principal, self._enforcer.access
+        terms = self._known.get(principal)
+        if terms is None or self._is_folder:
+            decision = None if call.is_built_in else access.decide_call(principal, tool, call.arguments)
+            terms = _Terms(principal, tool, decision, self._enforcer)
+            if len(self._known) >= MAX_KNOWN:
+                self._known = {}
+            self._known[principal] = terms
+        self._last = terms
+        return terms
 
 
 _NO_RESULT = Result()

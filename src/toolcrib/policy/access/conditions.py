@@ -317,7 +317,7 @@ def _number_parser(
             raise policy.error_at(key, f"must be a number, got {constant!r}")
 
         def check(value: Any) -> Verdict:
-            if type(value) is float or is_number(value):
+            if type(value) is float or type(value) is int or is_number(value):
                 return compares(value, constant)
             return False if is_nothing(value) else None
 

@@ -24,7 +24,6 @@ from toolcrib.errors import (
 )
 from toolcrib.names import find_hidden
 from toolcrib.policy.access.access import Access, Decision, Judgement
-from toolcrib.schema.received import Received
 from toolcrib.state import StateHandle
 from toolcrib.state.base import Check, Space, StateUnavailable, Write
 from toolcrib.validation import codec
@@ -87,28 +86,31 @@ class ArgumentCheck:
         self._storage = storage
 
     def __call__(self, call: Call, checked: dict[str, Any]) -> Awaitable[None] | None:
-        judgement = self._judge(call, checked)
-        if call.convert is None and judgement.confirm is None:
+        judgement = self._decision.judge(checked)
+        if judgement.is_allowed and judgement.confirm is None and call.convert is None:  # nearly always
+            call.record.rule = judgement.rule
             return None
-        return self._check_converted(call, checked, judgement)
+        return self._check_further(call, checked, judgement)
 
-    async def _check_converted(self, call: Call, checked: dict[str, Any], judgement: Judgement) -> None:
+    async def _check_further(self, call: Call, checked: dict[str, Any], judgement: Judgement) -> None:
+        self._apply(call, judgement)
         received = None if call.convert is None else await call.convert()
         if received is not None:
-            judgement = self._judge(call, checked, received)
+            judgement = self._decision.judge(checked, received)
+            self._apply(call, judgement)
         if judgement.confirm is not None:
             shown = checked if received is None else received.shown()
             call.record.rule = judgement.confirm.rule  # it decides unless a person agrees
             try:
                 words = judgement.confirm.words
-                await confirm(self._tool, shown, words, call.channel, self._storage, sent=checked)
+                await confirm(self._tool, shown, words, call.prepare_questions(), self._storage, sent=checked)
             except NotConfirmedError:
                 call.record.decision = "denied"
                 raise
             call.record.rule = judgement.rule
 
-    def _judge(self, call: Call, checked: dict[str, Any], received: Received | None = None) -> Judgement:
-        judgement = self._decision.judge(checked, received)
+    def _apply(self, call: Call, judgement: Judgement) -> None:
+        """Note the rule that decides. Raise the error of a call that is denied."""
         call.record.rule = judgement.rule
         if not judgement.is_allowed:
             call.record.decision = "denied"
@@ -116,7 +118,6 @@ class ArgumentCheck:
                 raise ToolNotFoundError(call.name)  # as if the whole resource were denied
             problem = f"{self._tool.label} may not be called with these arguments"
             raise DeniedError(f"{problem}: {judgement.because}" if judgement.because else f"{problem}.")
-        return judgement
 
 
 async def confirm(

@@ -4,6 +4,6 @@
 """
 
 from toolcrib.policy.quota.limits import CallLimits
-from toolcrib.policy.quota.quota import Quota, QuotaMiddleware, Slot
+from toolcrib.policy.quota.quota import Quota, Slot
 
-__all__ = ["CallLimits", "Quota", "QuotaMiddleware", "Slot"]
+__all__ = ["CallLimits", "Quota", "Slot"]

@@ -11,8 +11,10 @@ from typing import Any, TypeVar
 
 from toolcrib.component import Component
 from toolcrib.config.settings import Limit, Policy, Rate
+from toolcrib.content import Result, text_block
 from toolcrib.context import Principal
-from toolcrib.errors import ErrorCollector, ThrottledError
+from toolcrib.dispatch.calls import exceeds_size
+from toolcrib.errors import ErrorCollector, InvalidResultError, ThrottledError
 from toolcrib.policy.selectors import PrincipalSelector, ToolSelector
 from toolcrib.registry.selection import tags_of
 from toolcrib.state import base
@@ -107,6 +109,15 @@ class CallLimits:
             details = {"limit": self._sources[limit].label, "kind": limit.kind}
         details["retryAfterS"] = retry_s
         return ThrottledError(f"{problem}: try again in {format_wait(retry_s)}.", details=details)
+
+    def check_result(self, result: Result) -> Result:
+        """Return the result, or an error if it is too large."""
+        most = self.max_result_bytes
+        if most is None or result.error is not None or not exceeds_size(result, most):
+            return result
+        problem = f"The result of tool '{self._tool.name}' exceeds the limit of {most} bytes."
+        error = InvalidResultError(problem)
+        return Result([text_block(problem)], is_error=True, error=error)
 
     def refuse_size(self, size: int) -> ThrottledError:
         """Return the error of a call whose arguments are too large; waiting does not help."""

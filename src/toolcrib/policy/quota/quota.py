@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from toolcrib.component import Component
 from toolcrib.config.settings import Policy
-from toolcrib.content import Result, text_block
-from toolcrib.context import Channel, InputNeeded, Principal, Question, Reply
-from toolcrib.dispatch.calls import Call, exceeds_size
-from toolcrib.dispatch.middleware import Next
-from toolcrib.errors import CannotAskError, ConfigurationError, ErrorCollector, InvalidResultError
+from toolcrib.context import Channel, Principal, Question, Reply
+from toolcrib.errors import CannotAskError, ConfigurationError, ErrorCollector
 from toolcrib.policy.quota.limits import CallLimits, CompiledLimit
-from toolcrib.state import StateHandle
-from toolcrib.state.base import Counters, Lease, Refused, Soon
+from toolcrib.state.base import Counters, Lease
 
 MAX_CACHED = 10_000
 """The number of pairs of principal and tool whose limits are remembered."""
@@ -41,10 +37,6 @@ class Quota:
         self._cache = {}
         return [error for limit in self._limits for error in limit.tools.check(tools)]
 
-    def limits_tool(self, tool: Component) -> bool:
-        """Whether any limit is about this tool, for any principal."""
-        return any(limit.tools.matches(tool) for limit in self._limits)
-
     def find(self, principal: Principal, tool: Component) -> CallLimits | None:
         """Return the limits on calls of a tool by a principal, None if there are none."""
         pair = (principal, tool)
@@ -58,65 +50,6 @@ class Quota:
             self._cache = {}
         self._cache[pair] = limits
         return limits
-
-
-class QuotaMiddleware:
-    """Middleware that counts calls and refuses those that exceed a limit. A budget is given back if the tool
-    never ran."""
-
-    def __init__(self, quota: Quota, storage: StateHandle) -> None:
-        self._quota = quota
-        self._storage = storage
-
-    def __call__(self, call: Call, next: Next) -> Awaitable[Result]:
-        assert call.tool is not None  # calls of unknown tools do not get here  # noqa: S101
-        limits = self._quota.find(call.principal, call.tool)
-        if limits is None:
-            return next(call)
-        most = limits.max_arguments_bytes
-        if most is not None and (size := call.measure_arguments()) > most:
-            raise limits.refuse_size(size)
-        if limits.timeout_s is not None:
-            call.shorten(limits.timeout_s)
-        admitted: Soon[Lease | Refused] | None = None
-        if limits.counted.each:
-            mark = call.channel.resumes if call.channel.is_prompted else None
-            admitted = self._storage.counters.acquire(limits.counted, mark=mark)
-            if isinstance(admitted, Refused):
-                raise limits.refuse(admitted)
-            if not limits.is_held and isinstance(admitted, Lease):
-                admitted = None
-        if admitted is None and limits.max_result_bytes is None:
-            return next(call)
-        return self._run(call, next, limits, admitted)
-
-    async def _run(
-        self, call: Call, next: Next, limits: CallLimits, admitted: Soon[Lease | Refused] | None
-    ) -> Result:
-        slot = None
-        if admitted is not None:
-            lease = await admitted if inspect.isawaitable(admitted) else admitted
-            if isinstance(lease, Refused):
-                raise limits.refuse(lease)
-            if limits.is_held:
-                slot = Slot(self._storage.counters, lease)
-                call.channel = cast(Channel, PausingChannel(call.channel, slot))
-                call.outlive = slot.outlive
-        has_run = False
-        try:
-            result = await next(call)
-            most = limits.max_result_bytes
-            if most is not None and result.error is None and exceeds_size(result, most):
-                name = call.name if call.tool is None else call.tool.name
-                error = InvalidResultError(f"The result of tool '{name}' exceeds the limit of {most} bytes.")
-                result = Result([text_block(str(error))], is_error=True, error=error)
-            return result
-        except InputNeeded:
-            has_run = True  # made again with the answer, the call is not counted again
-            raise
-        finally:
-            if slot is not None:
-                slot.leave(ran=has_run or call.has_run)
 
 
 class Slot:
@@ -133,10 +66,13 @@ class Slot:
         self._questions = 0
         self._ran = False
 
+    def wrap_channel(self, channel: Channel) -> Channel:
+        """Return a channel that frees the slot while the user is asked."""
+        return cast(Channel, PausingChannel(channel, self))
+
     def leave(self, *, ran: bool) -> None:
         """Note that the call is answered. If the tool never ran, its share of budgets is given back."""
-        with self._lock:
-            self._ran = ran
+        self._ran = ran
         self._end()
 
     def outlive(self) -> Callable[[], None]:
