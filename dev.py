@@ -42,6 +42,8 @@ RELIABILITY = "tests/reliability"
 RELEASE = "tests/release"
 APART = (CONFORMANCE, RELIABILITY, RELEASE)
 """Tests with a command of their own."""
+PATIENT = ("-o", "faulthandler_timeout=900")
+"""For suites with tests that take longer than the two minutes of pyproject.toml."""
 COSTS = ("tests/reliability/test_request_cost.py", "tests/reliability/test_schema_bombs.py")
 """They measure CPU time, so nothing else runs beside them."""
 BENCH_LOCK = ROOT / "requirements" / "bench.lock"
@@ -178,14 +180,14 @@ def memory_files() -> dict[str, str]:
 
 
 def conformance(bin_: Path, *arguments: str) -> None:
-    run([str(bin_ / "pytest"), *WORKERS, CONFORMANCE, *arguments])
+    run([str(bin_ / "pytest"), *PATIENT, *WORKERS, CONFORMANCE, *arguments])
 
 
 def reliability(bin_: Path, *arguments: str) -> None:
-    pytest = str(bin_ / "pytest")
-    run([pytest, *COSTS, *arguments])
+    pytest = [str(bin_ / "pytest"), *PATIENT]
+    run([*pytest, *COSTS, *arguments])
     apart = [f"--ignore={path}" for path in COSTS]
-    run([pytest, *WORKERS, RELIABILITY, *apart, *arguments])
+    run([*pytest, *WORKERS, RELIABILITY, *apart, *arguments])
 
 
 def run_side_by_side(*commands: list[str], **extra: str) -> None:
@@ -210,11 +212,13 @@ def coverage() -> list[str]:
 
 def soak(bin_: Path, *arguments: str) -> None:
     """Every property test with 5,000 examples, and every long reliability test, one at a time."""
-    pytest = str(bin_ / "pytest")
+    pytest = [str(bin_ / "pytest"), *PATIENT]
     long = {"TOOLCRIB_PROPERTY": "long", "TOOLCRIB_SOAK": "1", "TOOLCRIB_REQUIRE": "all"}
-    run([pytest, "-n", "2", "tests/property", *arguments], **long)
-    run([pytest, "tests/reliability", "tests/wire", "tests/market", "tests/unit/catalog", *arguments], **long)
-    run([pytest, "-m", "long", "tests/unit", "tests/conformance", *arguments], **long)
+    run([*pytest, "-n", "2", "tests/property", *arguments], **long)
+    run(
+        [*pytest, "tests/reliability", "tests/wire", "tests/market", "tests/unit/catalog", *arguments], **long
+    )
+    run([*pytest, "-m", "long", "tests/unit", "tests/conformance", *arguments], **long)
     matrix(bin_, *arguments)
     release(bin_)
 
@@ -222,13 +226,13 @@ def soak(bin_: Path, *arguments: str) -> None:
 def matrix(bin_: Path, *arguments: str) -> None:
     """Sample servers and servers from PyPI, in environments with one version of a library each."""
     long = {"TOOLCRIB_SOAK": "1", "TOOLCRIB_MATRIX": "1", "TOOLCRIB_REQUIRE": "all"}
-    run([str(bin_ / "pytest"), "-vv", "-n", "2", "tests/matrix", *arguments], **long)
+    run([str(bin_ / "pytest"), *PATIENT, "-vv", "-n", "2", "tests/matrix", *arguments], **long)
 
 
 def lowest(bin_: Path, *arguments: str) -> None:
     """The tests of the command line with the lowest versions, and its commands beside other packages."""
     long = {"TOOLCRIB_SOAK": "1", "TOOLCRIB_REQUIRE": "all"}
-    run([str(bin_ / "pytest"), "-n", "2", "tests/matrix/test_dependencies.py", *arguments], **long)
+    run([str(bin_ / "pytest"), *PATIENT, "-n", "2", "tests/matrix/test_dependencies.py", *arguments], **long)
 
 
 def release(bin_: Path, *arguments: str) -> None:
@@ -243,7 +247,7 @@ def release(bin_: Path, *arguments: str) -> None:
     run([python, "-m", "build", "--no-isolation", "--outdir", "dist"])
     built = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "dist").glob(f"toolcrib-{version}*"))
     run([python, "-m", "twine", "check", "--strict", *built])
-    run([python, "-m", "pytest", RELEASE, *arguments], TOOLCRIB_SOAK="1", TOOLCRIB_REQUIRE="all")
+    run([python, "-m", "pytest", *PATIENT, RELEASE, *arguments], TOOLCRIB_SOAK="1", TOOLCRIB_REQUIRE="all")
     print(f"ready: {' and '.join(built)}")
 
 

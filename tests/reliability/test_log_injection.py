@@ -6,7 +6,6 @@ import io
 import itertools
 import json
 import logging
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from toolcrib.logs import LineHandler, make_formatter
 from toolcrib.policy import Audit, Auth, Policy
 from toolcrib.policy.auth.api_keys import KeyFile
 
-pytestmark = [pytest.mark.row("H4"), pytest.mark.skipif(os.name == "nt", reason="needs POSIX files")]
+pytestmark = pytest.mark.row("H4")
 
 SIGNS = [
     "\n",

@@ -72,7 +72,6 @@ def open_on_stdio(file: Path) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="it has no such signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 7), (signal.SIGINT, -signal.SIGINT)])
 def test_a_signal_still_ends_a_server(file: Path, number: signal.Signals, code: int) -> None:
     file.write_text(SERVER.replace("\nserver =", f"{HANDLER}\nserver =", 1))

@@ -14,8 +14,6 @@ from tests.support.definitions import process_kinds
 from tests.support.hostile import process_tools as hostile_process
 from toolcrib import MCPServer
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="looks for pipes as POSIX has them")
-
 
 def functions_of(module: object) -> list[str]:
     return [

@@ -17,8 +17,6 @@ from toolcrib.registry import folders
 from toolcrib.registry.folders import FileReader, Folder
 from toolcrib.registry.uri_template import URITemplate
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX files")
-
 SECRET = b"the secret"
 
 

@@ -21,7 +21,7 @@ from toolcrib.logs import LineHandler, make_formatter
 from toolcrib.policy import Audit, Auth, Limit, Policy, Rule, Telemetry
 from toolcrib.policy.auth.api_keys import KeyFile
 
-pytestmark = [pytest.mark.row("H3"), pytest.mark.skipif(os.name == "nt", reason="needs POSIX files")]
+pytestmark = pytest.mark.row("H3")
 
 PLACES = [("own", "audit.db"), ("asgi", "audit-asgi.db")]
 IN_ARGUMENT = "canary-argument-61c0ffee"

@@ -14,7 +14,6 @@ import random
 import signal
 import socket
 import sqlite3
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -175,7 +174,6 @@ def test_no_task_is_lost_or_run_twice_when_servers_are_killed(tmp_path: Path, ta
 # --- several workers ---------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="workers need a system with fork")
 def test_workers_share_their_tasks_and_a_dead_one_fails_its_own(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     with folder.serve("--workers", "2") as server:

@@ -27,9 +27,9 @@ HEAVY = (
 )
 
 MAX_ROOT_ENTRIES = 32
-MAX_FILES = 272
-MAX_LINES = 71_700
-MAX_TEST_LINES = 125_700
+MAX_FILES = 262
+MAX_LINES = 70_900
+MAX_TEST_LINES = 124_300
 """Ceilings that only go down (docs/decisions/shape.md)."""
 MAX_SCAN_LINES = 5_000
 """The limit of the static scan (docs/decisions/scan-and-other-libraries.md)."""

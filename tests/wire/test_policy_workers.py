@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import concurrent.futures
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.support.servers.serve_process import Serving
 from toolcrib.policy.audit import open_log
 from toolcrib.policy.auth.api_keys import KeyFile
-
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 
 TOOLS = '''
 import os

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,6 @@ from tests.support.servers.serve_process import TIMEOUT_S, Serving, start
 from toolcrib.catalog.lock import Lock
 from toolcrib.cli import app
 from toolcrib.sources.scan import scan
-
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 
 TOOLS = '''
 from toolcrib import tool

@@ -471,7 +471,6 @@ def make_source(module: str) -> str:
     return f"{KINDS_OR_TEXT.format(module)}{HEAD}@mcp.tool()\ndef a(c: Color):\n    'Do.'\n"
 
 
-@pytest.mark.skipif(os.name == "nt", reason="creating links needs a privilege there")
 def test_an_import_beside_the_file_that_a_link_leads_to_counts_when_it_appears(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "links").mkdir()
@@ -485,7 +484,6 @@ def test_an_import_beside_the_file_that_a_link_leads_to_counts_when_it_appears(t
     assert get_catalog_cached(link, cache) == build_catalog(link) != before
 
 
-@pytest.mark.skipif(os.name == "nt", reason="creating links needs a privilege there")
 def test_a_package_that_is_linked_to_another_folder_counts(tmp_path: Path) -> None:
     source = tmp_path / "tools.py"
     source.write_text(make_source("lib.kinds"))
@@ -501,7 +499,6 @@ def test_a_package_that_is_linked_to_another_folder_counts(tmp_path: Path) -> No
     assert get_catalog_cached(source, cache) == build_catalog(source) != before
 
 
-@pytest.mark.skipif(os.name == "nt", reason="creating links needs a privilege there")
 def test_a_link_that_leads_back_does_no_harm(tmp_path: Path) -> None:
     source = tmp_path / "tools.py"
     source.write_text(make_source("kinds"))

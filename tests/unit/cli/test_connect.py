@@ -477,7 +477,6 @@ def test_windsurf_is_sent_to_a_url_with_a_key(cli: CommandLine, home: Path) -> N
 WITH_KEY = ("--url", URL, "--name", "shop", "--key", "tck_1")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="files have no such modes")
 def test_a_key_is_not_written_where_other_users_can_read_it(cli: CommandLine, cursor: Path) -> None:
     cursor.parent.mkdir()
     cursor.write_text("{}")
@@ -498,7 +497,6 @@ def test_a_key_is_not_written_where_other_users_can_read_it(cli: CommandLine, cu
     assert cursor.stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.skipif(os.name == "nt", reason="files have no such modes")
 def test_a_new_file_of_a_project_with_a_key_is_private(cli: CommandLine, home: Path) -> None:
     assert cli.run("connect", "cursor", "--scope", "project", *WITH_KEY).exit_code == 0
     assert (cli.folder / ".cursor/mcp.json").stat().st_mode & 0o777 == 0o600

@@ -116,7 +116,6 @@ def test_a_closed_pipe_causes_no_traceback(cli: CommandLine) -> None:
     assert "Exception ignored" not in words
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 @pytest.mark.parametrize("body", ["time.sleep(60)", "await asyncio.sleep(60)"])
 def test_ctrl_c_ends_a_call_quietly_with_130(cli: CommandLine, body: str) -> None:
     kind = "async def" if body.startswith("await") else "def"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -149,7 +148,6 @@ def test_output_and_json_exclude_each_other(shop: CommandLine) -> None:
     )
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs a terminal")
 def test_on_a_terminal_text_is_escaped_and_bytes_are_not_shown(shop: CommandLine) -> None:
     def read(uri: str, folder: Path = shop.folder) -> str:
         return run_on_terminal("read", "-t", "shop.py", uri, cwd=folder)

@@ -288,7 +288,6 @@ def test_search_tools_instead_of_tools_are_a_warning(cli: CommandLine) -> None:
 # --- a person at the terminal ---
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 class TestAtTheTerminal:
     def converse(self, words: list[tuple[str, str]], *arguments: str) -> tuple[int, str]:
         """The exit code and all that was shown; each answer is typed once its question is there."""

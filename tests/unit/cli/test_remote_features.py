@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +10,6 @@ import pytest
 from tests.support.servers.serve_process import Serving
 
 from .conftest import SHOP, CommandLine
-
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 
 
 @pytest.fixture(scope="module")

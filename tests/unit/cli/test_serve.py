@@ -21,8 +21,6 @@ from tests.support.servers.serve_process import SOURCES, Calling, Serving, start
 
 from .conftest import ADD, CommandLine
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
-
 SAMPLES = ["hello_world", "echo", "get_time", "math_add", "debug_info"]
 WORK = '''
 import asyncio, os, subprocess, sys, time

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
-import pytest
-
 from tests.support.servers.serve_process import Serving, start
 
 from .conftest import ADD, SHOP, CommandLine
-
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 
 
 def test_resources_and_prompts_of_a_file_are_served(cli: CommandLine) -> None:

@@ -15,8 +15,6 @@ from tests.support.servers.serve_process import Serving, children_of, start, wai
 
 from .conftest import CommandLine
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
-
 TOOLS = '''
 from toolcrib import tool
 

@@ -16,8 +16,6 @@ from toolcrib.client import Client, StdioTransport
 from toolcrib.client import transport as stdio_module
 from toolcrib.errors import InvalidResponseError, ResponseTimeoutError, TransportError
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="looks at processes the POSIX way")
-
 PROLOGUE = """
 import json, os, signal, subprocess, sys, time
 def say(message): sys.stdout.write(json.dumps(message) + "\\n"); sys.stdout.flush()
