@@ -11,12 +11,12 @@ import asyncio
 import io
 import logging
 import os
+import socket
 import stat
 import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from queue import SimpleQueue
 from typing import Any, Protocol
 
 from toolcrib.processes.lines import LineReader
@@ -33,8 +33,7 @@ MAX_UNREAD = 16 * 1024 * 1024
 PAUSE_AT = 4 * 1024 * 1024
 """Unread bytes from which on nothing is read from the client, until it has read most of them."""
 RESUME_AT = 1024 * 1024
-_READ_AHEAD = 16
-"""Blocks that a thread reads while the event loop is busy."""
+_BLOCK = 64 * 1024
 WAITS_FOR_PIPES = sys.platform != "win32"
 """Whether the event loop can wait for the pipes of standard streams; else, threads do."""
 
@@ -95,24 +94,23 @@ class StdioConnection(asyncio.Protocol):
         self, standard: StandardStreams, make_peer: Callable[[Callable[[bytes], None]], Peer]
     ) -> None:
         self._standard = standard
-        self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
-        self._out = _Writer(standard.output, self._overflow, self._pause)
+        self._out = _Writer(self._overflow, self._pause)
         self.peer = make_peer(self._send)
         self._lines = LineReader(MAX_LINE)
         self._drain_s = DRAIN_S
-        self._reader: asyncio.ReadTransport | None = None
-        self._may_read = threading.Event()
-        self._may_read.set()
+        self._reader: Any = None
 
     async def run(self) -> None:
-        await self._out.open()
+        await self._out.open(self._standard.output)
         try:
-            if _is_pipe(self._standard.input):
-                source = os.fdopen(os.dup(self._standard.input), "rb", buffering=0)
-                self._reader, _ = await self._loop.connect_read_pipe(lambda: self, source)
+            descriptor, loop = self._standard.input, asyncio.get_running_loop()
+            if _is_pipe(descriptor):
+                source = os.fdopen(os.dup(descriptor), "rb", buffering=0)
+                self._reader, _ = await loop.connect_read_pipe(lambda: self, source)
             else:
-                _start_thread("toolcrib-stdin", self._read_on_thread, self._standard.input)
+                near = _start_copying("toolcrib-stdin", _copy_input, os.dup(descriptor))
+                self._reader, _ = await loop.create_connection(lambda: self, sock=near)
             await self._ended.wait()
             self._take(self._lines.end())
             ending = asyncio.ensure_future(self.peer.drain(self._drain_s))
@@ -124,30 +122,8 @@ class StdioConnection(asyncio.Protocol):
                 self._reader.close()
             await self._out.close()
 
-    def _read_on_thread(self, descriptor: int) -> None:
-        """Read what the event loop cannot wait for, from a descriptor that nobody else closes meanwhile."""
-        room = threading.Semaphore(_READ_AHEAD)
-
-        def take(data: bytes) -> None:
-            room.release()
-            self.data_received(data)
-
-        with (
-            suppress(RuntimeError),
-            os.fdopen(descriptor, "rb", buffering=0) as source,
-        ):  # the loop may be closed
-            while data := _read(source):
-                room.acquire()
-                self._may_read.wait()
-                self._loop.call_soon_threadsafe(take, data)
-            self._loop.call_soon_threadsafe(self._ended.set)
-
     def _pause(self, is_paused: bool) -> None:
         """Stop reading from a client that does not read, or go on."""
-        if is_paused:
-            self._may_read.clear()
-        else:
-            self._may_read.set()
         if self._reader is not None and is_paused:
             self._reader.pause_reading()
         elif self._reader is not None:
@@ -179,35 +155,36 @@ class StdioConnection(asyncio.Protocol):
         self._ended.set()
 
 
-class _Writer(asyncio.BaseProtocol):
-    """Writes lines to a pipe, a file or a terminal; those of one turn of the loop are written together.
+class _Writer(asyncio.Protocol):
+    """Writes lines to a pipe, a file or a terminal; those of one turn of the loop are written together."""
 
-    What the event loop cannot wait for is written on a thread, so that a client that does not read blocks
-    nothing else.
-    """
-
-    def __init__(self, descriptor: int, overflow: Callable[[], None], pause: Callable[[bool], None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._descriptor = descriptor
+    def __init__(self, overflow: Callable[[], None], pause: Callable[[bool], None]) -> None:
         self._overflow = overflow
         self._pause = pause
-        self._is_paused = False
-        self._transport: Any = None  # of a pipe
-        self._queue: SimpleQueue[bytes] = SimpleQueue()  # for the thread, which ends at b""
-        self._queued = self._written = 0
+        self._transport: Any = None
+        self._is_copied = False
         self._waiting: list[bytes] = []
-        self.gone: asyncio.Future[None] = self._loop.create_future()
+        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def open(self) -> None:
-        if _is_pipe(self._descriptor):
-            sink = os.fdopen(os.dup(self._descriptor), "wb", buffering=0)
-            self._transport, _ = await self._loop.connect_write_pipe(lambda: self, sink)
-            self._transport.set_write_buffer_limits(PAUSE_AT, RESUME_AT)
+    async def open(self, descriptor: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._is_copied = not _is_pipe(descriptor)
+        if self._is_copied:
+
+            def leave() -> None:
+                with suppress(RuntimeError):  # the loop may be closed
+                    loop.call_soon_threadsafe(self._leave)
+
+            near = _start_copying("toolcrib-stdout", _copy_output, os.dup(descriptor), leave)
+            self._transport, _ = await loop.create_connection(lambda: self, sock=near)
         else:
-            _start_thread("toolcrib-stdout", self._write_on_thread, self._descriptor)
+            sink = os.fdopen(os.dup(descriptor), "wb", buffering=0)
+            self._transport, _ = await loop.connect_write_pipe(lambda: self, sink)
+        self._transport.set_write_buffer_limits(PAUSE_AT, RESUME_AT)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
-        self._leave()
+        if not self._is_copied:  # else the thread may still have to write
+            self._leave()
 
     def pause_writing(self) -> None:
         self._pause(True)
@@ -215,62 +192,33 @@ class _Writer(asyncio.BaseProtocol):
     def resume_writing(self) -> None:
         self._pause(False)
 
-    def _note_written(self, size: int) -> None:
-        self._written += size
-        if self._is_paused and self._queued - self._written <= RESUME_AT:
-            self._is_paused = False
-            self._pause(False)
-
     def _leave(self) -> None:
         if not self.gone.done():
             self.gone.set_result(None)
 
-    def _write_on_thread(self, descriptor: int) -> None:
-        with suppress(RuntimeError, OSError), os.fdopen(descriptor, "wb", buffering=0) as sink:
-            while data := self._queue.get():
-                rest = memoryview(data)
-                while rest:
-                    rest = rest[sink.write(rest) or 0 :]
-                self._loop.call_soon_threadsafe(self._note_written, len(data))
-        with suppress(RuntimeError):  # the loop may be closed
-            self._loop.call_soon_threadsafe(self._leave)
-
     def write(self, data: bytes) -> None:
         if not self._waiting:
-            self._loop.call_soon(self._flush)
+            asyncio.get_running_loop().call_soon(self._flush)
         self._waiting.append(data)
 
     def _flush(self) -> None:
         messages, self._waiting = self._waiting, []
-        if not messages or self.gone.done():
+        if not messages or self.gone.done() or self._transport.is_closing():
             return
         data = b"".join(messages)
-        if self._transport is None:
-            unread = self._queued - self._written
-            self._queued += len(data)
-            self._queue.put(data)
-            if unread + len(data) > PAUSE_AT and not self._is_paused:
-                self._is_paused = True
-                self._pause(True)
-        elif not self._transport.is_closing():
-            unread = self._transport.get_write_buffer_size()
-            self._transport.write(data)
-        else:
-            return
+        unread = self._transport.get_write_buffer_size()
+        self._transport.write(data)
         if unread + len(data) - len(messages[-1]) > MAX_UNREAD:
             self._overflow()
 
     async def close(self) -> None:
         self._flush()
-        if self._transport is not None:
-            self._transport.close()
-        self._queue.put(b"")
+        self._transport.close()
         try:
             async with asyncio.timeout(1.0):
                 await asyncio.shield(self.gone)
         except TimeoutError:
-            if self._transport is not None:
-                self._transport.abort()
+            self._transport.abort()
 
 
 def _is_pipe(descriptor: int) -> bool:
@@ -279,12 +227,27 @@ def _is_pipe(descriptor: int) -> bool:
     return WAITS_FOR_PIPES and (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind))
 
 
-def _start_thread(name: str, work: Callable[[int], None], descriptor: int) -> None:
-    threading.Thread(target=work, args=(os.dup(descriptor),), daemon=True, name=name).start()
+# --- threads, which copy what the event loop cannot wait for to a socket, or from one ------------------
 
 
-def _read(source: io.RawIOBase) -> bytes:
-    try:
-        return source.read(65536) or b""
-    except OSError:
-        return b""  # it is closed
+def _start_copying(name: str, copy: Callable[..., None], descriptor: int, *more: Any) -> socket.socket:
+    """Start a thread, and return the socket that is connected to it."""
+    near, far = socket.socketpair()
+    near.setblocking(False)
+    threading.Thread(target=copy, args=(descriptor, far, *more), daemon=True, name=name).start()
+    return near
+
+
+def _copy_input(descriptor: int, far: socket.socket) -> None:
+    with suppress(OSError), far, os.fdopen(descriptor, "rb", buffering=0) as source:
+        while data := source.read(_BLOCK):
+            far.sendall(data)  # waits while the client is not read from
+
+
+def _copy_output(descriptor: int, far: socket.socket, leave: Callable[[], None]) -> None:
+    with suppress(OSError), far, os.fdopen(descriptor, "wb", buffering=0) as sink:
+        while data := far.recv(_BLOCK):
+            rest = memoryview(data)
+            while rest:
+                rest = rest[sink.write(rest) or 0 :]
+    leave()
