@@ -112,7 +112,7 @@ class FileInputs:
         return sorted({os.path.abspath(file) for file in (*files, *settings)})
 
     def find_sources(self, named: Iterable[str]) -> set[str] | None:
-        """Return every file that reading may depend on; None where there are too many to look through."""
+        """Return every file that reading may depend on; None if there are too many to look through."""
         found = find_sources(named, [target.path for target in self.targets if target.path.is_dir()])
         return None if found is None else found.union(named)
 
@@ -271,7 +271,7 @@ MAX_SOURCES = 5_000
 def find_sources(files: Iterable[str], folders: Iterable[Path]) -> set[str] | None:
     """Return every Python file that scanning these may lead to: those below the folders they import from.
 
-    None where there are too many to look through. Links are followed: imports begin where a file really is.
+    None if there are too many to look through. Links are followed: imports begin where a file really is.
     """
     sources = [file for file in files if file.endswith(".py")]
     starts = {os.path.dirname(file) for file in sources} | {os.path.abspath(folder) for folder in folders}

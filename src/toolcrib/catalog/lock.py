@@ -105,7 +105,7 @@ class Pin:
 
     @cached_property
     def tool(self) -> Component:
-        """The tool without its code. Raise DefinitionError where the definition is not valid."""
+        """The tool without its code. Raise DefinitionError if the definition is not valid."""
         wire = self.definition
         if self.kind != "tool":
             feature = describe_entry(wire, Location(self.source), self.version)
@@ -182,7 +182,7 @@ class Lock:
 
     @classmethod
     def load(cls, file: str | Path) -> Lock:
-        """Read a lock file. Raise ConfigurationError where it is missing, damaged or was edited."""
+        """Read a lock file. Raise ConfigurationError if it is missing, damaged or was edited."""
         path = Path(file)
         try:
             if path.exists() and not path.is_file() and not path.is_dir():
@@ -211,7 +211,7 @@ class Lock:
         return _NOT_ASCII.sub(_escape_invisible, text) + "\n"
 
     def save(self, file: str | Path | None = None) -> None:
-        """Write the file atomically. Raise ConfigurationError where that fails."""
+        """Write the file atomically. Raise ConfigurationError if that fails."""
         path = Path(file) if file is not None else self.file or Path(FILE_NAME)
         data = self.to_text().encode()
         _parse(data, str(path))  # never write what could not be read again
@@ -258,7 +258,7 @@ class Lock:
         """Hold a registry to this lock from now on, whatever is added or replaced. `kind` is the
         kind of what it holds: "tool", "resource" or "prompt".
 
-        Raise BatchError where a registered tool differs or is not locked; with "quarantine" remove it
+        Raise BatchError if a registered tool differs or is not locked; with "quarantine" remove it
         instead.
         """
         drift = self.check((entry.tool for entry in registry.entries()), (kind,))

@@ -5,7 +5,7 @@
     expand({"$defs": {"n": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/n"}}}).tree
 
 `expand` writes a schema as one tree without references, in the vocabulary of 2020-12. What schemas accept
-is decided by the validation engine; where it cannot tell, or would take too long, the answer is None.
+is decided by the validation engine; if it cannot tell, or would take too long, the answer is None.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def is_anything(node: Any) -> bool:
 
 
 def types_of(node: Node) -> list[str]:
-    """Return the types that a schema names in `type`; an empty list where it names none."""
+    """Return the types that a schema names in `type`; an empty list if it names none."""
     named = node.get("type")
     return [named] if isinstance(named, str) else list(named or ())
 
@@ -88,7 +88,7 @@ def identity(value: Any) -> Hashable:
 def flatten(node: Node) -> Node | None:
     """Return an equivalent schema without compositions: a plain one, or `anyOf` of such.
 
-    None where the engine cannot write it. Annotations and the order of properties are those of the parts.
+    None if the engine cannot write it. Annotations and the order of properties are those of the parts.
     """
     canonical = canonical_form(node)
     if canonical is None:
@@ -178,7 +178,7 @@ def _restore_properties(found: Node, parts: list[Node]) -> None:
 
 
 def covers(outer: Any, inner: Any) -> bool | None:
-    """Return whether every value valid for `inner` is valid for `outer`; None where it is not known."""
+    """Return whether every value valid for `inner` is valid for `outer`; None if it is not known."""
     if is_nothing(inner) or is_anything(outer):
         return True
     wider, narrower = canonical_form(outer), canonical_form(inner)
@@ -200,7 +200,7 @@ def are_disjoint(one: Any, other: Any) -> bool:
 
 
 def canonical_form(schema: Any) -> Any:
-    """Return the engine's canonical form of a schema, or None where it has none or would take too long."""
+    """Return the engine's canonical form of a schema, or None if it has none or would take too long."""
     try:
         return _canonicalize(codec.canonical(schema))
     except (InvalidSchemaError, RecursionError, TypeError, ValueError):
@@ -273,7 +273,7 @@ KEYWORDS_OF: Mapping[str, frozenset[str]] = {
 TYPE_OF = {keyword: name for name, keywords in KEYWORDS_OF.items() for keyword in keywords}
 _LOGIC = frozenset({"allOf", "anyOf", "else", "if", "not", "oneOf", "then"})
 _OPEN_LIMITS = frozenset({"minItems", "minLength", "minProperties", "uniqueItems"})
-"""Keywords that have no effect where they are 0 or false."""
+"""Keywords that have no effect if they are 0 or false."""
 _KNOWN = frozenset(TYPE_OF) | _LOGIC | ANNOTATIONS | {"enum", "type"}
 
 
@@ -337,7 +337,7 @@ def expand(schema: Any, levels: tuple[int, ...] = _LEVELS, mark: str = "") -> Ex
     """Expand a schema. Where recursion ends, any value is valid; or, with a `mark`, only a text that consists
     of the mark and the path where what contains itself begins.
 
-    Raise ExpansionError where references cannot be followed, or the schema would grow too large.
+    Raise ExpansionError if references cannot be followed, or the schema would grow too large.
     """
     try:
         plain = codec.decode(codec.encode(schema))

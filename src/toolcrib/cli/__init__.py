@@ -28,23 +28,23 @@ A TARGET is a Python file, folder, module, module:object, file.py:object or tool
 
 COMMANDS = {
     "serve": "toolcrib.cli.serve:serve",
-    "init": "toolcrib.cli.init:init",
     "check": "toolcrib.cli.check:check",
     "list": "toolcrib.cli.listing:list_tools",
-    "scan": "toolcrib.cli.listing:scan",
     "show": "toolcrib.cli.listing:show",
     "search": "toolcrib.cli.listing:search",
     "call": "toolcrib.cli.call:call",
     "read": "toolcrib.cli.call:read",
     "prompt": "toolcrib.cli.call:prompt",
-    "explain": "toolcrib.cli.explain:explain_call",
+    "scan": "toolcrib.cli.listing:scan",
     "export": "toolcrib.cli.export:export",
-    "connect": "toolcrib.cli.connect:connect",
-    "publish": "toolcrib.cli.publish:publish",
     "lock": "toolcrib.cli.lock:lock",
     "diff": "toolcrib.cli.lock:diff",
     "keys": "toolcrib.cli.keys:keys",
+    "explain": "toolcrib.cli.explain:explain_call",
     "audit": "toolcrib.cli.audit:audit",
+    "connect": "toolcrib.cli.connect:connect",
+    "publish": "toolcrib.cli.publish:publish",
+    "init": "toolcrib.cli.init:init",
 }
 """The commands in the order of the help."""
 

@@ -15,9 +15,7 @@ import click
 from toolcrib.cli.catalog import (
     RequestOptions,
     ToolSource,
-    complete_prompts,
-    complete_resources,
-    complete_tools,
+    complete_kind,
     contents_block,
     find_remote_tool,
     list_remote_features,
@@ -116,7 +114,7 @@ def timeout_option(function: F) -> F:
 
 
 @click.command(cls=CallCommand, examples=CALL)
-@click.argument("name", shell_complete=complete_tools)
+@click.argument("name", shell_complete=complete_kind("tool"))
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @source_options(target=True, static=False)
 @arguments_option
@@ -183,7 +181,7 @@ async def _call_remotely(
 
 
 def _print_result(result: Result, terminal: Terminal) -> None:
-    """Print text as it is; where it is only the JSON of the data, print the data formatted."""
+    """Print text as it is; if it is only the JSON of the data, print the data formatted."""
     if result.is_structured and _is_json_of(result.text, result.structured_content):
         terminal.json(result.structured_content)
         return
@@ -220,7 +218,7 @@ def _format_block(block: Block) -> str:
 
 
 @click.command(cls=Command, examples=READ)
-@click.argument("uri", shell_complete=complete_resources)
+@click.argument("uri", shell_complete=complete_kind("resource"))
 @source_options(target=True, static=False)
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Write the content to this file, as it is."
@@ -333,7 +331,7 @@ def _bytes_of(item: Block) -> bytes:
 
 
 @click.command(cls=CallCommand, examples=PROMPT)
-@click.argument("name", shell_complete=complete_prompts)
+@click.argument("name", shell_complete=complete_kind("prompt"))
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @source_options(target=True, static=False)
 @arguments_option

@@ -59,7 +59,7 @@ class ToolSource:
 
     @property
     def remote(self) -> Remote | None:
-        """The running server that the command line names; None where the targets are local."""
+        """The running server that the command line names; None if the targets are local."""
         protocol = self.protocol or "auto"
         urls = [target for target in self.targets if is_address(target)]
         if self.command is not None:
@@ -131,19 +131,11 @@ def source_options(*, target: bool = False, static: bool = True) -> Callable[[F]
 # --- completion for the shell --------------------------------------------------------------------------
 
 
-def complete_tools(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the name of a tool."""
-    return [name for kind, name in _scan_names(ctx) if kind == "tool" and name.startswith(incomplete)]
-
-
-def complete_resources(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the URI of a resource, or a template."""
-    return [name for kind, name in _scan_names(ctx) if kind == "resource" and name.startswith(incomplete)]
-
-
-def complete_prompts(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the name of a prompt."""
-    return [name for kind, name in _scan_names(ctx) if kind == "prompt" and name.startswith(incomplete)]
+def complete_kind(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Return a function that completes the name of a tool or prompt, or the URI of a resource."""
+    return lambda ctx, _, incomplete: [
+        name for each, name in _scan_names(ctx) if each == kind and name.startswith(incomplete)
+    ]
 
 
 def complete_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:

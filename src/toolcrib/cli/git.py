@@ -33,7 +33,7 @@ class Repository:
 
     @classmethod
     def around(cls, folder: Path) -> Repository:
-        """Return the repository that a folder is in. Raise ConfigurationError where there is none."""
+        """Return the repository that a folder is in. Raise ConfigurationError if there is none."""
         found = _git(folder, "rev-parse", "--show-toplevel", "--show-prefix")
         lines = found.decode("utf-8", "surrogateescape").split("\n")
         if found.startswith(b"\n") or len(lines) < 2:
@@ -54,7 +54,7 @@ class Repository:
     def extract(self, commit: str, into: Path, below: PurePosixPath) -> int:
         """Write the files of a commit into a folder, and return their number.
 
-        Where there are too many, write only those `below` a path. Raise ConfigurationError where that fails.
+        If there are too many, write only those `below` a path. Raise ConfigurationError if that fails.
         """
         entries = list(self._list(commit, ()))
         if len(entries) > MAX_FILES:
@@ -106,7 +106,7 @@ def _is_inside(path: PurePosixPath) -> bool:
 
 
 def _git(folder: Path, *arguments: str, data: bytes = b"") -> bytes:
-    """Run git and return its output. Raise ConfigurationError with git's message where it fails."""
+    """Run git and return its output. Raise ConfigurationError with git's message if it fails."""
     # Nothing is fetched, paged or asked for, and only the repository of the folder is used.
     ignored = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_EXTERNAL_DIFF")
     environ = {key: value for key, value in os.environ.items() if key not in ignored}

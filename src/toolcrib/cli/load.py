@@ -70,7 +70,7 @@ class Loaded:
         return found
 
     def check_config(self) -> None:
-        """Raise CommandError where the configuration is invalid: it may contain a policy."""
+        """Raise CommandError if the configuration is invalid: it may contain a policy."""
         if found := [finding for finding in self.errors if finding.code == ConfigurationError.code]:
             raise first_error(found)
 
@@ -128,7 +128,7 @@ def load_for_serving(
 ) -> Loaded:
     """Load and build everything that exists.
 
-    Raises CommandError where none of the targets exists, or a configuration or policy is invalid. `dynamic`
+    Raises CommandError if none of the targets exists, or a configuration or policy is invalid. `dynamic`
     means that the tools will be reloaded. `identity` overrides what the files say, and that overrides what an
     adopted server tells clients about itself.
     """
@@ -316,7 +316,7 @@ COMMANDS = {"tool": "call", "resource": "read", "prompt": "prompt"}
 
 class Named(NamedTuple):
     """What a command line names, and the server it is on. `name` has no kind before it. `values` are the
-    variables in a URI that a template matches; None where the template itself, or something else, is
+    variables in a URI that a template matches; None if the template itself, or something else, is
     named."""
 
     loaded: Loaded
@@ -335,7 +335,7 @@ def parse_reference(name: str) -> tuple[str | None, str]:
 
 
 def check_is_no_file(name: str, targets: Sequence[str], kind: str = "tool") -> None:
-    """Raise CommandError where a file was named in place of a tool."""
+    """Raise CommandError if a file was named in place of a tool."""
     if not targets and name.endswith((".py", ".toml")) and "://" not in name:
         raise CommandError(f"{name} is a file, not a {kind}", f"use it as a target: -t {name}")
 

@@ -210,7 +210,7 @@ def report_error(error: Exception, terminal: Terminal) -> int:
 class Time(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4
     """A time such as `30d`, `12h`, `2027-01-01` or `2027-01-01T12:00` (UTC), in seconds since 1970.
 
-    Durations count from now: forwards where `sign` is 1, backwards where it is -1. `never` is the infinite
+    Durations count from now: forwards if `sign` is 1, backwards if it is -1. `never` is the infinite
     future.
     """
 

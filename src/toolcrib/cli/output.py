@@ -48,7 +48,7 @@ def format_source(source: Location) -> str:
 
 
 class Terminal:
-    """The output streams of one command. Colours are removed where a stream does not support them."""
+    """The output streams of one command. Colours are removed if a stream does not support them."""
 
     def __init__(self, out: IO[str], err: IO[str], *, debug: bool) -> None:
         self.out = out
@@ -61,7 +61,7 @@ class Terminal:
 
     @property
     def width(self) -> int | None:
-        """Columns of stdout: COLUMNS, else the size of the terminal, else 80. None where it is no terminal: a
+        """Columns of stdout: COLUMNS, else the size of the terminal, else 80. None if it is no terminal: a
         program or a file gets whole lines."""
         return _columns_of(self.out) if self.out.isatty() else None
 

@@ -147,9 +147,8 @@ class Project:
                 project.version = project.text("version") or importlib.metadata.version(name)
         if not _VERSION.fullmatch(project.version):
             text = f"Not a version: {project.version!r:.80}" if project.version else "There is no version"
-            project.report(
-                "error", text, "write version under [project] in pyproject.toml, or use --version 1.2.3"
-            )
+            hint = "write version under [project] in pyproject.toml, or use --version 1.2.3"
+            project.report("error", text, hint)
         if not project.description:
             project.report("error", "There is no description", "write it under [project] in pyproject.toml")
         return project
@@ -290,9 +289,8 @@ def _make_remotes(project: Project) -> list[dict[str, Any]]:
     if url is None:
         return []
     if not url.startswith("https://"):
-        project.report(
-            "error", f"Others cannot use {url}", "write a URL such as https://shop.example.com/mcp"
-        )
+        hint = "write a URL such as https://shop.example.com/mcp"
+        project.report("error", f"Others cannot use {url}", hint)
     policy = project.config.policy
     key: dict[str, Any] = {"isRequired": True, "isSecret": True}
     header = {"name": "Authorization", "value": "Bearer {api_key}", **key, "variables": {"api_key": key}}

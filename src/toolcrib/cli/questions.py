@@ -165,7 +165,7 @@ def parse_value(word: str, schema: Mapping[str, Any], titles: Mapping[str, str])
 
 
 def find_problem(value: Any, schema: Mapping[str, Any]) -> str | None:
-    """Return why the value is invalid; None where it is valid, or only the server can tell."""
+    """Return why the value is invalid; None if it is valid, or only the server can tell."""
     try:
         validator = Validator(schema)
         if validator.find_excess(value) is not None or validator.is_valid(value):

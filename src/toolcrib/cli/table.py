@@ -61,7 +61,7 @@ class Column:
 
     Where space is short, columns with `wraps` are wrapped between words, to `least` columns, and those with
     `is_path` lose leading folders. If that is not enough, columns with a `rank` are left out, the highest
-    first. Words are broken only where nothing else is left.
+    first. Words are broken only if nothing else is left.
     """
 
     heading: str = ""

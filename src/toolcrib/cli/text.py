@@ -118,13 +118,13 @@ def _is_needed(found: re.Match[str]) -> bool:
 
 
 def first_line(definition: ToolDefinition) -> str:
-    """Return the first line of the description, cut where it is very long."""
+    """Return the first line of the description, cut if it is very long."""
     found = _FIRST_LINE.search(definition.description)
     return cut(found[0].splitlines()[0]) if found else ""
 
 
 def cut(text: object, limit: int = _MAX_TEXT) -> str:
-    """Return a text on one line, escaped, and cut where it is very long."""
+    """Return a text on one line, escaped, and cut if it is very long."""
     full = str(text)
     return one_line(full) if len(full) <= limit else f"{one_line(full[:limit])}..."
 
@@ -198,7 +198,7 @@ def shorten_list(names: Sequence[str], limit: int = 6) -> str:
 
 
 def suggest(name: str, known: Iterable[str]) -> str | None:
-    """Return `did you mean 'x'?`, or the known names where none is similar."""
+    """Return `did you mean 'x'?`, or the known names if none is similar."""
     names = list(dict.fromkeys(known))
     more = f"{len(names)} are available, for example" if len(names) > 8 else "available"
     available = f"{more}: {', '.join(names[:8])}" if names else ""

@@ -83,7 +83,7 @@ def load_exporters() -> Mapping[str, Exporter]:
 
 
 def find_exporter(name: str) -> Exporter:
-    """Return a format by name. Raise ConfigurationError with a suggestion where there is none."""
+    """Return a format by name. Raise ConfigurationError with a suggestion if there is none."""
     exporters = EXPORTERS if name in EXPORTERS else load_exporters()
     if name in exporters:
         return exporters[name]
@@ -93,7 +93,7 @@ def find_exporter(name: str) -> Exporter:
 
 @dataclass(frozen=True)
 class Export:
-    """Tools in one format. `tools` is ready for JSON, or text where the format is text.
+    """Tools in one format. `tools` is ready for JSON, or text if the format is text.
 
     `names` maps exported names to the tools' own. By the tools' own names, `notes` say what was lost, and
     `skipped` why a tool was left out. `tokens` is about what each exported tool costs in a request.

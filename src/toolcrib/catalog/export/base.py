@@ -66,7 +66,7 @@ class Exporter(ABC):
 
     @abstractmethod
     def export(self, tool: Component, name: str, *, strict: bool) -> ExportedTool:
-        """Return one tool in this format, under `name`. Raise SkippedError where it has no form for it."""
+        """Return one tool in this format, under `name`. Raise SkippedError if it has no form for it."""
 
     def combine(self, tools: Sequence[ExportedTool], title: str) -> Any:  # noqa: ARG002 - for pages
         """Return all tools as one document: data for JSON, or text."""
@@ -77,7 +77,7 @@ class Exporter(ABC):
         return document
 
     def read_call(self, node: Mapping[str, Any]) -> RawCall | None:  # noqa: ARG002 - for overriding
-        """Return the call that a part of a provider's message is, None where it is something else."""
+        """Return the call that a part of a provider's message is, None if it is something else."""
         return None
 
     def write_result(self, call: ToolCall, result: Result) -> dict[str, Any]:  # noqa: ARG002 - for overriding
@@ -98,7 +98,7 @@ class ProviderExporter(Exporter):
         """Return a tool as the provider's API takes it."""
 
     def check_strict(self, schema: Node) -> None:
-        """Raise NotStrictError where a schema exceeds the limits of strict mode."""
+        """Raise NotStrictError if a schema exceeds the limits of strict mode."""
 
     def export(self, tool: Component, name: str, *, strict: bool) -> ExportedTool:
         definition = tool.definition

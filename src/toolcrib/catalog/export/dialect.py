@@ -342,7 +342,7 @@ def map_names(
     """Map names of tools or properties to unique ones that match a provider's pattern.
 
     A name that is accepted stays, whatever else is exported. Another is written with the accepted
-    characters; where that could be another name, or is too long, it ends in a digest of the whole name. With
+    characters; if that could be another name, or is too long, it ends in a digest of the whole name. With
     `always_digest` every changed name does, so that nothing else is called like it.
     """
     wanted = list(dict.fromkeys(names))

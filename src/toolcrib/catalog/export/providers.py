@@ -97,7 +97,7 @@ def _result_text(result: Result) -> str:
 
 
 def check_strict_limits(schema: Node) -> None:
-    """Raise NotStrictError where a schema exceeds the limits of strict mode."""
+    """Raise NotStrictError if a schema exceeds the limits of strict mode."""
     nodes = [node for _, node in walk(schema)]
     names = [name for node in nodes for name in node.get("properties", ())]
     enums = [node["enum"] for node in nodes if "enum" in node]

@@ -49,7 +49,7 @@ def _text_check(
     find: Callable[[Text], Found],
     is_likely: Callable[[LintedTool], bool] | None = None,
 ) -> Callable[[LintedTool], Iterator[Problem]]:
-    """Return a check of every text, skipped where nothing is found in all texts together."""
+    """Return a check of every text, skipped if nothing is found in all texts together."""
 
     def check(tool: LintedTool) -> Iterator[Problem]:
         if not (is_likely(tool) if is_likely else find(Text("", tool.joined_text))):

@@ -145,7 +145,7 @@ _MAX_CHOICES_TEXT = 400
 
 
 def list_choices(text: str) -> list[str]:
-    """Return the alternatives that a description lists; none where the list may not be complete."""
+    """Return the alternatives that a description lists; none if the list may not be complete."""
     if len(text) > _MAX_CHOICES_TEXT or _OPEN_LIST.search(text):
         return []
     for pattern in _CHOICES:

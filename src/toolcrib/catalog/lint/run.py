@@ -18,10 +18,8 @@ import ast
 import io
 import os
 import re
-import stat
 import tokenize
 import tomllib
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -35,11 +33,12 @@ from toolcrib.catalog.lint import descriptions, injected, parameters
 from toolcrib.catalog.lint.contents import inspect_code, inspect_skills
 from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule
 from toolcrib.component import Component
-from toolcrib.errors import ConfigurationError, DefinitionError, Finding, suggest
+from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError, suggest
 from toolcrib.options import SKILLS
 from toolcrib.registry.plugins import load_plugins
 from toolcrib.registry.resources import find_overlaps
 from toolcrib.registry.selection import KINDS
+from toolcrib.sources.source_text import parse_text, read_text
 from toolcrib.validation import codec
 
 # --- the table ----------------------------------------------------------------------------------------
@@ -135,7 +134,6 @@ def render_table() -> str:
 
 # --- source files -------------------------------------------------------------------------------------
 
-_MAX_BYTES = 20 * 1024 * 1024
 _MIN_EXCERPT = 6
 
 
@@ -181,42 +179,25 @@ class SourceText:
 def read_source(file: str) -> SourceText | None:
     """Read a source file; return None if that fails."""
     try:
-        status = os.stat(file)
-    except (OSError, ValueError):
+        return _read_version(file, os.stat(file).st_mtime_ns)
+    except (OSError, ValueError, SourceError):
         return None
-    if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
-        return None
-    return _read_version(file, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=512)
-def _read_version(file: str, mtime_ns: int, size: int) -> SourceText | None:  # noqa: ARG001 - part of the key
+def _read_version(file: str, mtime_ns: int) -> SourceText:  # noqa: ARG001 - part of the key
     path = Path(file)
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    text = data.decode("utf-8", "replace")
-    return SourceText(text.split("\n"), _read_spans(data) if path.suffix in (".py", ".pyi") else {})
-
-
-def _read_spans(data: bytes) -> dict[int, Span]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(data)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return {}
-    spans: dict[int, Span] = {}
-    nodes: list[ast.AST] = [tree]
+    text = read_text(path)
+    found = SourceText(text.split("\n"), {})
+    nodes: list[ast.AST] = [parse_text(text, path)] if path.suffix in (".py", ".pyi") else []
     while nodes:
         for child in ast.iter_child_nodes(nodes.pop()):
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 span = _span_of(child)
-                spans[span.first] = spans[span.head] = span
+                found.spans[span.first] = found.spans[span.head] = span
             if not isinstance(child, ast.expr):
                 nodes.append(child)
-    return spans
+    return found
 
 
 def _span_of(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Span:

@@ -63,7 +63,7 @@ _USE_VARIABLE = "--header 'Authorization: Bearer ${env:NAME}'"
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where an entry is written; `scope` is None where the user named the file."""
+    """Where an entry is written; `scope` is None if the user named the file."""
 
     client: Client
     scope: Scope | None
@@ -166,7 +166,7 @@ def _find_client(name: str) -> Client:
 
 
 def _check_link(file: Path) -> None:
-    """Raise CommandError where a link, which may come with the checkout, leads to a file outside of it."""
+    """Raise CommandError if a link, which may come with the checkout, leads to a file outside of it."""
     here = Path.cwd()
     root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
     real = Path(os.path.realpath(file))

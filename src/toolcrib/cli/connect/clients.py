@@ -98,7 +98,7 @@ Scope = Literal["user", "project"]
 class Client:
     """A client and its files: `user_file`, and `project_file` if it has one for projects.
 
-    `http_key` is None where its files support no URLs, `headers_key` is for HTTP headers. `stdio_type` and
+    `http_key` is None if its files support no URLs, `headers_key` is for HTTP headers. `stdio_type` and
     `http_type` are the values of `type` in an entry, if any. `renamed` maps keys of a command to the client's
     own, `presets` are in every new entry, and `has_names` adds the server's name, in lower case. Variables in
     `refused_env` are not passed to servers.
@@ -125,7 +125,7 @@ class Client:
         return name.lower() if self.has_names else name
 
     def file(self, scope: Scope) -> Path:
-        """Return the file of a scope. Raises ConfigurationError where the client has none."""
+        """Return the file of a scope. Raises ConfigurationError if the client has none."""
         if scope == "user":
             return self.user_file()
         if self.project_file is None:
@@ -140,7 +140,7 @@ class Client:
         return file.exists() or (file.parent != Path.home() and file.parent.is_dir())
 
     def entry(self, server: Entry, name: str) -> Entry:
-        """Return a server as this client writes it. Raises ConfigurationError where it is not supported."""
+        """Return a server as this client writes it. Raises ConfigurationError if it is not supported."""
         if "command" in server:
             if refused := sorted(self.refused_env.intersection(server.get("env", ()))):
                 hint = "name a file instead of a module" if refused == ["PYTHONPATH"] else "omit it"

@@ -135,7 +135,7 @@ def _errors(file: Path, hint: str = "fix the file") -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The content of a file when it was read; `data` is None where there was none. `path` is not a link."""
+    """The content of a file when it was read; `data` is None if there was none. `path` is not a link."""
 
     path: Path
     data: bytes | None

@@ -60,13 +60,19 @@ def test_a_file_that_changes_is_read_again(tmp_path: Path) -> None:
     assert list(after.spans) == [2]
 
 
-@pytest.mark.parametrize("data", [b"def broken(:\n", b"\xff\xfe\x00", b"", b"x" * 10, b"(" * 5_000])
-def test_a_file_that_is_not_python_has_only_lines(tmp_path: Path, data: bytes) -> None:
+def test_a_file_without_definitions_has_only_lines(tmp_path: Path) -> None:
+    for name in ("a.py", "SKILL.md"):
+        (tmp_path / name).write_text("x = 1\n")
+        source = read_source(str(tmp_path / name))
+        assert source is not None
+        assert (source.lines, source.spans) == (["x = 1", ""], {})
+
+
+@pytest.mark.parametrize("data", [b"def broken(:\n", b"\xff\xfe\x00", b"(" * 5_000])
+def test_a_file_that_is_not_python_is_none(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "a.py"
     path.write_bytes(data)
-    source = read_source(str(path))
-    assert source is not None
-    assert source.spans == {}
+    assert read_source(str(path)) is None
 
 
 def test_a_file_that_cannot_be_read_is_none(tmp_path: Path) -> None:
