@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from toolcrib import Principal, Tool
 from toolcrib.policy import Policy, Rule
 from toolcrib.policy.access import Access
-from toolcrib.policy.access.explain import explain
 
 TEXTS = ("", "a", "ab", "abc", "b", "ba", "c")
 SMALL = {"type": "integer", "minimum": 0, "maximum": 5}
@@ -193,30 +192,19 @@ def test_every_call_is_judged_as_the_rules_read(
         passing |= expected[0]
     if passing:
         assert decision.is_visible
-    witness = explain(access, caller, TOOLS[name]).witness
-    if witness is not None:
-        assert passing
-        assert decision.judge(witness).is_allowed
     if decision.is_final:
         assert all(read(written, said, caller, name, call) == (True, False) for call in list_calls(name))
 
 
-def can_be_proved(written: list[Rule]) -> bool:
-    """Whether the translation of the rules into a schema leaves nothing out."""
-    several = [rule for rule in written if rule.deny and len(rule.when) > 1]
-    return len(several) <= 3
-
-
-@given(many.filter(can_be_proved), defaults, st.sampled_from(CALLERS), st.sampled_from(list(TOOLS)))
-def test_a_tool_is_shown_exactly_where_some_call_passes(
+@given(many, defaults, st.sampled_from(CALLERS), st.sampled_from(list(TOOLS)))
+def test_a_tool_is_hidden_by_rules_without_conditions_alone(
     written: list[Rule], default: str | None, caller: Principal, name: str
 ) -> None:
     access = make(written, default)
-    decision = access.decide(caller, TOOLS[name])
-    said = "deny" if access.policy.denies_by_default else "allow"
-    passing = any(read(written, said, caller, name, call)[0] for call in list_calls(name))
-    assert decision.is_visible is passing
-    assert (explain(access, caller, TOOLS[name]).witness is not None) is passing
+    about = [rule for rule in written if is_about(rule, caller, name)]
+    is_denied = any(rule.deny and not rule.when for rule in about)
+    may_be_allowed = not access.policy.denies_by_default or any(rule.allow for rule in about)
+    assert access.decide(caller, TOOLS[name]).is_visible is (may_be_allowed and not is_denied)
 
 
 @given(many, defaults, st.randoms(use_true_random=False), st.sampled_from(CALLERS))
@@ -262,43 +250,3 @@ def test_callers_differ_only_where_that_was_announced(written: list[Rule], defau
     for caller in CALLERS:
         listed = access.view(caller, tools)
         assert listed == tuple(tool for tool in tools if access.is_visible(caller, tool))
-
-
-shapes = st.sampled_from(["prefix", "suffix", "equals"])
-words = st.text("ab", min_size=1, max_size=2)  # so that two of them and more are within EVERY
-text_demands = st.one_of(
-    st.dictionaries(shapes, words, min_size=1),
-    st.builds(lambda inner: {"not": inner}, st.dictionaries(shapes, words, min_size=1)),
-    st.builds(lambda length: {"max_length": length}, st.integers(0, 4)),
-    st.builds(
-        lambda inner, length: {**inner, "max_length": length},
-        st.dictionaries(shapes, words),
-        st.integers(0, 4),
-    ),
-)
-FREE = Tool.from_handler(
-    run, "free", "A tool.", {"type": "object", "properties": {"t": {"type": "string"}}, "required": ["t"]}
-)
-EVERY = ["".join(letters) for length in range(6) for letters in product("abz", repeat=length)]
-
-
-@given(
-    st.lists(
-        st.builds(
-            lambda effect, demand: Rule(**{effect: ["free"], "when": {"t": demand}}),
-            st.sampled_from(["allow", "deny"]),
-            text_demands,
-        ),
-        min_size=1,
-        max_size=4,
-    )
-)
-def test_a_tool_is_not_hidden_where_some_text_passes(written: list[Rule]) -> None:
-    access = make(written)
-    decision = access.decide(CALLERS[0], FREE)
-    passing = any(decision.rules.judge({"t": text}).is_allowed for text in EVERY)
-    if passing:  # else it may be shown all the same: patterns are compared as far as they are alike
-        assert decision.is_visible
-    witness = explain(access, CALLERS[0], FREE).witness
-    if witness is not None:
-        assert decision.judge(witness).is_allowed

@@ -24,7 +24,6 @@ from toolcrib.policy.access import Access
 from toolcrib.policy.access.explain import Explanation, Verdict, decided_by, explain
 from toolcrib.policy.auth.api_keys import KeyFile, State
 from toolcrib.registry.selection import LIST_NAMES, label_of
-from toolcrib.validation import codec
 
 EXAMPLES = """
 toolcrib explain --as key:ana                    every tool
@@ -213,15 +212,8 @@ def _format_verdict(found: Explanation, kind: str) -> str:
         case "denied":
             return f"denied for these arguments by {decider}{because}."
         case "depends":
-            return f"depends on the arguments.{_format_witness(found)}"
+            return "depends on the arguments."
         case "confirm":
             return f"allowed after confirmation, required by {one_line(found.confirm).rstrip('.')}."
         case _:
             return f"allowed by {decider}."
-
-
-def _format_witness(found: Explanation) -> str:
-    if not found.witness:
-        return ""
-    shown = ", ".join(f"{key}={one_line(codec.encode_text(value))}" for key, value in found.witness.items())
-    return f" Allowed for example: {shown}."

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.errors import InvalidSchemaError, ToolcribError, suggest
 from toolcrib.validation import codec
@@ -229,13 +229,12 @@ def _is_json(value: Any) -> bool:
 
 # --- comparing schemas -------------------------------------------------------------------------------
 
-Answer = Literal["yes", "no", "unknown"]
 _COMPARING = "0.52"
 """The oldest engine that compares. One that only validates may be older, see pyproject.toml."""
 
 
 def canonicalize(schema: Schema | bool) -> jsonschema_rs.CanonicalSchema:
-    """Return the engine's canonical form of a schema, for `covers` and `satisfiability`.
+    """Return the engine's canonical form of a schema, to compare it with others.
 
     Raise InvalidSchemaError for what is not a schema or refers outside itself, and ToolcribError if the
     engine is one that can validate but not compare.
@@ -256,12 +255,6 @@ def canonicalize(schema: Schema | bool) -> jsonschema_rs.CanonicalSchema:
     except Exception as error:  # the engine raises ValueError, ValidationError and CanonicalizationError
         raise InvalidSchemaError(_explain(error)) from None
     return canonical
-
-
-def satisfiability(schema: Schema | bool) -> Answer:
-    """Whether some value is valid; only "no" is a proof."""
-    answer: Answer = canonicalize(schema).satisfiability().value  # type: ignore[assignment]
-    return answer
 
 
 def _plain(schema: Schema | bool) -> Any:

@@ -112,7 +112,7 @@ def test_the_default_caller_is_local(shop: CommandLine) -> None:
         (
             ["--as", "key:ana", "--scope", "orders:write", "refund"],
             0,
-            "key:ana calls refund: depends on the arguments. Allowed for example: amount=0.",
+            "key:ana calls refund: depends on the arguments.",
         ),
         (
             ["--as", "key:ana", "--scope", "orders:write", "refund", "order=1"],
@@ -156,7 +156,7 @@ def test_the_default_caller_is_local(shop: CommandLine) -> None:
             "local calls wipe: denied for these arguments by rule 4 (toolcrib.toml:22).",
         ),
         (["find"], 0, "local calls find: allowed by rule 1 (toolcrib.toml:8)."),
-        (["wipe"], 0, 'local calls wipe: depends on the arguments. Allowed for example: path="/srv/tmp".'),
+        (["wipe"], 0, "local calls wipe: depends on the arguments."),
     ],
 )
 def test_the_first_line_is_the_verdict(
@@ -368,7 +368,7 @@ def test_every_resource_and_prompt_has_its_line(features: CommandLine) -> None:
         ("orders://17/invoice", 0, "local reads resource:orders://{number}/invoice: allowed by rule 1"),
         ("resource:orders://17/invoice", 0, "local reads resource:orders://{number}/invoice: allowed by"),
         ("orders://77/invoice", 1, "invoice: denied for these arguments by rule 2"),
-        ("orders://{number}/invoice", 0, "invoice: depends on the arguments. Allowed for example: number=0."),
+        ("orders://{number}/invoice", 0, "invoice: depends on the arguments."),
         ("shop://logo", 1, "denied by the default, deny. The resource is hidden from this caller."),
         ("prompt:complain", 0, "local uses prompt:complain: allowed by rule 1"),
         ("thank", 1, "denied by the default, deny. The prompt is hidden from this caller."),

@@ -23,7 +23,6 @@ from toolcrib.policy.access.conditions import (
     arguments_of,
     parse_predicate,
 )
-from toolcrib.policy.access.satisfiability import can_hold, can_pass
 from toolcrib.policy.selectors import PrincipalSelector, ToolSelector, suggest
 from toolcrib.registry.selection import count_kinds, label_of
 from toolcrib.schema.received import Received
@@ -223,7 +222,7 @@ def _label(policy: Policy, number: int, rule: Rule) -> str:
 def check_rules(
     policy: Policy, rules: Sequence[CompiledRule], tools: Sequence[Component]
 ) -> Iterator[ConfigurationError]:
-    """Find selectors that match no tool, and conditions that can never hold."""
+    """Find selectors that match no tool, arguments that no tool has, and values that none accepts."""
     for rule in rules:
         yield from rule.tools.check(tools)
         matched = [tool for tool in tools if rule.tools.matches(tool)]
@@ -243,9 +242,10 @@ def _check_condition(
         names = sorted({name for _, argument in paths for name in argument.root.get("properties", {})})
         verb = "has" if len(tools) == 1 else "have"
         return policy.error_at(key, f"{_name_tools(tools)} {verb} no such argument", suggest(path, names))
-    permits = rule.effect == "allow"
-    if any(can_hold(Condition(argument, predicate), tool, permits=permits) for tool, argument in possible):
-        return None
+    permits = rule.effect == "allow"  # it must hold as the argument is sent, whatever code makes of that
+    for _, argument in possible:
+        if (argument.is_coded and not permits) or all(map(argument.accepts, predicate.operators)):
+            return None
     having = [tool for tool, _ in possible]
     verb = "accepts" if len(having) == 1 else "accept"
     message = f"can never hold: {_name_tools(having)} {verb} no such value"
@@ -293,7 +293,7 @@ class Access:
         self.clear()
 
     def check(self, tools: Sequence[Component]) -> list[ConfigurationError]:
-        """Return everything that matches none of these tools, or can never hold."""
+        """Return everything that matches none of these tools."""
         found = list(check_rules(self.policy, self.rules, tools))
         for match in self._scopes.values():
             found += match.check(tools)
@@ -404,7 +404,7 @@ def _apply(rules: RuleSet, tool: Component, missing: tuple[str, ...]) -> Decisio
         judged = rules.judge(tool.member_of.values)
         is_final = judged.is_allowed and judged.confirm is None
         return Decision(judged.is_allowed, judged.rule, rules, missing, judged, is_final)
-    refusal = _find_refusal(rules, tool)
+    refusal = _find_refusal(rules)
     if refusal is not None:
         return Decision(False, refusal.rule, rules, missing, refusal)
     if rules.denies or not rules.is_open:
@@ -416,17 +416,10 @@ def _apply(rules: RuleSet, tool: Component, missing: tuple[str, ...]) -> Decisio
     return Decision(True, label, rules, missing, Judgement(True, label, None, confirm), confirm is None)
 
 
-def _find_refusal(rules: RuleSet, tool: Component) -> Judgement | None:
-    """Return the refusal of every call if none can pass."""
+def _find_refusal(rules: RuleSet) -> Judgement | None:
+    """Return the refusal of calls with any arguments: a rule without conditions denies them, or none allows
+    any."""
     denier = next((rule for rule in rules.denies if not rule.conditions), None)
-    if denier is None:
-        if rules.is_open and not rules.denies:
-            return None
-        allowing = [()] if rules.is_open else [rule.conditions for rule in rules.allows]
-        if can_pass(tool, allowing, [rule.conditions for rule in rules.denies]):
-            return None
-        if not can_pass(tool, allowing, ()):
-            return rules.default_refusal()
-        alone = (rule for rule in rules.denies if not can_pass(tool, allowing, [rule.conditions]))
-        denier = next(alone, rules.denies[0])
-    return Judgement(False, denier.label, denier.because)
+    if denier is not None:
+        return Judgement(False, denier.label, denier.because)
+    return rules.default_refusal() if rules.denies_by_default and not rules.allows else None

@@ -6,9 +6,6 @@ An operator answers True, False, or None for a value that it cannot compare (a s
 for): a rule that denies treats None as yes, a rule that allows as no. A path leads into objects by dots and
 through every item of a list. For an argument that is left out, the default that the schema publishes is
 judged, because the tool will work with it.
-
-An operator also has two JSON Schemas: of the values for which it holds, and of those for which it fails. They
-may accept more values than that, and never fewer: `satisfiability` proves with them that no call can pass.
 """
 
 from __future__ import annotations
@@ -33,7 +30,6 @@ from toolcrib.validation.validator import Validator
 
 Verdict = bool | None
 Check = Callable[[Any], Verdict]
-Schema = dict[str, Any]
 
 
 class _Absent:
@@ -110,14 +106,11 @@ def _split_path(path: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One comparison with `constants`. `held` and `failed` are schemas of the values for which it holds or
-    fails; `inner` is the predicate that `not` negates."""
+    """One comparison with `constants`. `inner` is the predicate that `not` negates."""
 
     name: str
     constants: tuple[Any, ...]
     check: Check
-    held: Schema
-    failed: Schema
     inner: Predicate | None = None
 
     def __str__(self) -> str:
@@ -154,14 +147,6 @@ class Predicate:
             yield operator
             if operator.inner is not None:
                 yield from operator.inner.walk()
-
-    def schema(self, wanted: bool) -> Schema:
-        """Return a schema of given values for which the predicate holds, or fails."""
-        if self.exists is False:
-            return {"not": {}} if wanted else {}
-        if wanted:
-            return {"allOf": [operator.held for operator in self.operators]} if self.operators else {}
-        return {"anyOf": [operator.failed for operator in self.operators]} if self.operators else {"not": {}}
 
     def __str__(self) -> str:
         parts = [str(operator) for operator in self.operators]
@@ -230,8 +215,7 @@ def _compare(policy: Policy, key: str, name: str, constants: tuple[Any, ...]) ->
             return value in numbers
         return any(is_same(value, item) for item in constants)
 
-    enum = {"enum": list(constants)}
-    return Operator(name, constants, check, enum, {"not": enum})
+    return Operator(name, constants, check)
 
 
 def _parse_not(policy: Policy, key: str, given: Any) -> Operator:
@@ -245,14 +229,10 @@ def _parse_not(policy: Policy, key: str, given: Any) -> Operator:
         found = inner.holds(value, True)
         return None if found is None else not found
 
-    return Operator("not", (), check, inner.schema(False), inner.schema(True), inner)
+    return Operator("not", (), check, inner)
 
 
-def _text_parser(
-    name: str, make: Callable[[str], Callable[[str], Verdict]], pattern: Callable[[str], str | None]
-) -> Callable[..., Operator]:
-    """`pattern` returns a regular expression of the strings that hold; None if there is none."""
-
+def _text_parser(name: str, make: Callable[[str], Callable[[str], Verdict]]) -> Callable[..., Operator]:
     def parse(policy: Policy, key: str, constant: Any) -> Operator:
         if not isinstance(constant, str) or not constant:
             raise policy.error_at(key, f"must be a non-empty string, got {constant!r}")
@@ -261,12 +241,7 @@ def _text_parser(
         except ValueError as error:  # InvalidSchemaError is one too
             message = error.message if isinstance(error, InvalidSchemaError) else str(error)
             raise policy.error_at(key, message) from None
-        found = pattern(constant)
-        held: Schema = {"type": "string"} if found is None else {"type": "string", "pattern": found}
-        failed: Schema = {"type": ["string", "null"], **({} if found is None else {"not": held})}
-        if name == "glob" and not constant.strip("*"):  # every string
-            held, failed = {"type": "string"}, {"type": "null"}
-        return Operator(name, (constant,), _check_text(matches), held, failed)
+        return Operator(name, (constant,), _check_text(matches))
 
     return parse
 
@@ -285,16 +260,6 @@ def _make_glob(pattern: str) -> Callable[[str], Verdict]:
     return lambda text: match(text) is not None
 
 
-def _glob_pattern(glob: str) -> str | None:
-    parts = {"*": r"[\s\S]*", "?": r"[\s\S]"}
-    pieces = (parts.get(part) or _escape(part) for part in re.split(r"([*?])", glob))
-    return None if "[" in glob else f"^{''.join(pieces)}$"
-
-
-def _escape(text: str) -> str:
-    return re.sub(r"[\\^$.|?*+()\[\]{}]", r"\\\g<0>", text)
-
-
 def _make_matches(pattern: str) -> Callable[[str], Verdict]:
     Validator({"pattern": pattern})  # alone, so that no parenthesis in it closes the group around it
     whole = f"^(?:{pattern})$"
@@ -307,11 +272,7 @@ def _make_matches(pattern: str) -> Callable[[str], Verdict]:
     return matches
 
 
-def _number_parser(
-    name: str, compares: Callable[[Any, Any], bool], held: str, failed: str
-) -> Callable[..., Operator]:
-    """`held` and `failed` are keywords of JSON Schema."""
-
+def _number_parser(name: str, compares: Callable[[Any, Any], bool]) -> Callable[..., Operator]:
     def parse(policy: Policy, key: str, constant: Any) -> Operator:
         if not is_finite(constant):
             raise policy.error_at(key, f"must be a number, got {constant!r}")
@@ -321,8 +282,7 @@ def _number_parser(
                 return compares(value, constant)
             return False if is_nothing(value) else None
 
-        schemas = {"type": "number", held: constant}, {"type": ["number", "null"], failed: constant}
-        return Operator(name, (constant,), check, *schemas)
+        return Operator(name, (constant,), check)
 
     return parse
 
@@ -330,11 +290,7 @@ def _number_parser(
 def _parse_max_length(policy: Policy, key: str, constant: Any) -> Operator:
     if not isinstance(constant, int) or isinstance(constant, bool) or constant < 0:
         raise policy.error_at(key, f"must be a number of characters, got {constant!r}")
-    schemas = (
-        {"type": "string", "maxLength": constant},
-        {"type": ["string", "null"], "minLength": constant + 1},
-    )
-    return Operator("max_length", (constant,), _check_text(lambda text: len(text) <= constant), *schemas)
+    return Operator("max_length", (constant,), _check_text(lambda text: len(text) <= constant))
 
 
 def _check_constant(policy: Policy, key: str, constant: Any) -> None:
@@ -351,19 +307,15 @@ _PARSERS: Mapping[str, Callable[[Policy, str, Any], Operator]] = {
     "equals": _parse_equals,
     "not": _parse_not,
     "one_of": _parse_one_of,
-    "prefix": _text_parser(
-        "prefix", lambda constant: lambda text: text.startswith(constant), lambda text: f"^{_escape(text)}"
-    ),
-    "suffix": _text_parser(
-        "suffix", lambda constant: lambda text: text.endswith(constant), lambda text: f"{_escape(text)}$"
-    ),
-    "glob": _text_parser("glob", _make_glob, _glob_pattern),
-    "matches": _text_parser("matches", _make_matches, lambda pattern: f"^(?:{pattern})$"),
-    "below_path": _text_parser("below_path", _make_below_path, lambda _: None),
-    "below": _number_parser("below", compare.lt, "exclusiveMaximum", "minimum"),
-    "at_most": _number_parser("at_most", compare.le, "maximum", "exclusiveMinimum"),
-    "above": _number_parser("above", compare.gt, "exclusiveMinimum", "maximum"),
-    "at_least": _number_parser("at_least", compare.ge, "minimum", "exclusiveMaximum"),
+    "prefix": _text_parser("prefix", lambda constant: lambda text: text.startswith(constant)),
+    "suffix": _text_parser("suffix", lambda constant: lambda text: text.endswith(constant)),
+    "glob": _text_parser("glob", _make_glob),
+    "matches": _text_parser("matches", _make_matches),
+    "below_path": _text_parser("below_path", _make_below_path),
+    "below": _number_parser("below", compare.lt),
+    "at_most": _number_parser("at_most", compare.le),
+    "above": _number_parser("above", compare.gt),
+    "at_least": _number_parser("at_least", compare.ge),
     "max_length": _parse_max_length,
 }
 _NAMES = ", ".join([*_PARSERS, "exists"])
@@ -377,6 +329,15 @@ Found = tuple[Any, bool]
 _PLAIN = frozenset({str, int, float, bool})
 _FLAT = _PLAIN | {type(None), dict}
 _NOT_THERE: Found = (ABSENT, False)
+_KINDS: Mapping[str, type] = {
+    "string": str,
+    "boolean": bool,
+    "integer": float,
+    "number": float,
+    "object": dict,
+    "null": type(None),
+}
+"""The types of values, as `kind_of` returns them. A list without a schema of its items may have any."""
 _MAX_FORMS = 64
 _MAX_LISTS = 4
 """Levels of nested lists that are followed when a schema is read."""
@@ -416,6 +377,17 @@ class ArgumentPath:
         """Whether the tool may have such an argument."""
         return all(step.is_possible for step in self.steps)
 
+    def accepts(self, operator: Operator) -> bool:
+        """Whether the schema has room for a value that an operator compares, also in a list: by the types and
+        values that it names. In doubt, yes."""
+        resolver = Resolver(self.root)
+        forms = [form for schema in self.steps[-1].schemas for form in forms_of(schema, resolver)]
+        for _ in range(_MAX_LISTS):
+            items = [form["items"] for form in forms if isinstance(form.get("items"), Mapping)]
+            forms = [form for form in forms if "items" not in form]
+            forms += [form for item in items for form in forms_of(item, resolver)]
+        return not forms or None in operator.constants or any(_accepts(form, operator) for form in forms)
+
     def find(self, arguments: Mapping[str, Any]) -> list[Found]:
         """Return every value that is there or will be; never empty."""
         return follow_steps(self.steps, arguments)
@@ -423,6 +395,19 @@ class ArgumentPath:
     def find_received(self, received: Received) -> list[Any]:
         """Return the same of what the tool gets, with what its own code has filled in."""
         return [value for value, _ in follow_steps(self._received_steps, received)]
+
+
+def _accepts(form: Mapping[str, Any], operator: Operator) -> bool:
+    names = form.get("type", "array")
+    kinds = {_KINDS.get(name) for name in ([names] if isinstance(names, str) else names)}
+    if operator.inner is not None or None in kinds:
+        return True
+    if operator.name not in ("equals", "one_of"):
+        compared = {str} if operator.name == "max_length" else set(map(kind_of, operator.constants))
+        return not kinds.isdisjoint(compared)
+    possible = [item for item in operator.constants if kind_of(item) in kinds]
+    listed = form.get("enum", [form["const"]] if "const" in form else possible)
+    return any(is_same(item, one) for item in possible for one in listed)
 
 
 def arguments_of(tool: Component) -> tuple[Mapping[str, Any], ToolArguments]:

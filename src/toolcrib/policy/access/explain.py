@@ -14,7 +14,6 @@ from toolcrib.config.settings import Policy
 from toolcrib.context import Principal
 from toolcrib.policy.access.access import DEFAULT, Access, Decision, Judgement, RuleSet, ToolRule
 from toolcrib.policy.access.conditions import ABSENT, Condition, is_nothing, is_same
-from toolcrib.policy.access.satisfiability import find_example
 from toolcrib.policy.quota.limits import CompiledLimit
 from toolcrib.policy.selectors import roles_of
 from toolcrib.schema.received import OPAQUE, Received
@@ -39,7 +38,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The outcome of a call. `witness` is an example of arguments that would pass, if one was found."""
+    """The outcome of a call."""
 
     tool: str
     principal: str
@@ -54,7 +53,6 @@ class Explanation:
     missing: tuple[str, ...]
     confirm: str | None
     limits: tuple[str, ...]
-    witness: Mapping[str, Any] | None
 
     @property
     def is_refused(self) -> bool:
@@ -93,7 +91,6 @@ def explain(
         missing=decision.missing,
         confirm=_confirm_of(judgement),
         limits=tuple(_limits(policy, principal, tool)),
-        witness=_find_witness(decision, tool),
     )
 
 
@@ -104,22 +101,6 @@ def _receive(decision: Decision, tool: Component, arguments: dict[str, Any]) -> 
         return None
     check = tool.arguments
     return check.receive(arguments, check.convert(arguments))
-
-
-def _find_witness(decision: Decision, tool: Component) -> dict[str, Any] | None:
-    """Return arguments that pass as they are sent and as the tool gets them, if some are easily found."""
-    rules = decision.rules
-    if not decision.is_visible:
-        return None
-    if tool.member_of is not None or (rules.is_open and not rules.denies):
-        return {}
-    conditions = [condition for rule in (*rules.denies, *rules.allows) for condition in rule.conditions]
-    found = find_example(tool, conditions, lambda example: rules.judge(example).is_allowed)
-    try:
-        received = None if found is None else _receive(decision, tool, found)
-    except Exception:  # the author's code gets invented values
-        return None
-    return found if found is None or rules.judge(found, received).is_allowed else None
 
 
 def _judge(
