@@ -533,7 +533,8 @@ def encode_mapping(engine: Engine, id_: Id, revision: Revision, result: Mapping[
 
 
 def call_tool(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict[str, Any]) -> ToolCall:
-    dispatcher, name = engine.dispatcher, _find_name(params)
+    dispatcher, meta = engine.dispatcher, params.get("_meta")
+    name: Any = params.get("name") if type(meta) is not dict or "fastmcp" not in meta else _find_name(params)
     if revision.modern and peer.headers is not None:
         mirrored = dispatcher.mirrored(name, peer.principal)
         if mirrored:

@@ -17,6 +17,7 @@ from toolcrib.config.settings import Policy, Rule
 from toolcrib.context import LOCAL, Principal
 from toolcrib.errors import ConfigurationError, ErrorCollector
 from toolcrib.policy.access.conditions import (
+    PLAIN,
     ArgumentPath,
     Condition,
     Predicate,
@@ -73,7 +74,11 @@ class ToolRule:
     def counts(self, arguments: Mapping[str, Any], received: Received | None = None) -> bool:
         """Whether all conditions certainly hold if the rule allows; else, whether they may hold."""
         for condition in self.conditions:
-            verdict = condition.holds(arguments, received)
+            value = arguments.get(condition.name)
+            if type(value) in PLAIN and received is None and condition.test is not None:  # nearly always
+                verdict = condition.test(value)
+            else:
+                verdict = condition.holds(arguments, received)
             if verdict is False or (verdict is None and self.effect == "allow"):
                 return False
         return True
@@ -101,7 +106,7 @@ class RuleSet:
                 return Judgement(False, rule.label, rule.because)
         allowed_by = None if self.denies_by_default else DEFAULT
         for rule in self.allows:
-            if rule.counts(arguments, received):
+            if not rule.conditions or rule.counts(arguments, received):
                 allowed_by = rule.label
                 break
         if allowed_by is None:

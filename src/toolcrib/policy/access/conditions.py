@@ -14,7 +14,7 @@ import itertools
 import operator as compare
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from typing import Any, Final
 
@@ -326,8 +326,8 @@ _NAMES = ", ".join([*_PARSERS, "exists"])
 Found = tuple[Any, bool]
 """A value, and whether the caller gave it."""
 
-_PLAIN = frozenset({str, int, float, bool})
-_FLAT = _PLAIN | {type(None), dict}
+PLAIN = frozenset({str, int, float, bool})
+_FLAT = PLAIN | {type(None), dict}
 _NOT_THERE: Found = (ABSENT, False)
 _KINDS: Mapping[str, type] = {
     "string": str,
@@ -422,7 +422,7 @@ def arguments_of(tool: Component) -> tuple[Mapping[str, Any], ToolArguments]:
 def follow_steps(steps: Sequence[Step], arguments: Mapping[str, Any]) -> list[Found]:
     if len(steps) == 1:
         value = arguments.get(steps[0].name)
-        if type(value) in _PLAIN:  # nearly always
+        if type(value) in PLAIN:  # nearly always
             return [(value, True)]
     current: list[Found] = [(arguments, True)]
     for step in steps:
@@ -566,6 +566,16 @@ class Condition:
 
     path: ArgumentPath
     predicate: Predicate
+    name: str = field(init=False, default="")
+    """The name of the argument, unless the path leads on from there."""
+    test: Check | None = field(init=False, default=None)
+    """Judges a plain value of that argument, if one operator does."""
+
+    def __post_init__(self) -> None:
+        if len(self.path.steps) == 1:
+            object.__setattr__(self, "name", self.path.steps[0].name)
+            if self.predicate.exists is None and len(self.predicate.operators) == 1:
+                object.__setattr__(self, "test", self.predicate.operators[0].check)
 
     def holds(self, arguments: Mapping[str, Any], received: Received | None = None) -> Verdict:
         """Judge the values that were sent and, if they may differ, those that the tool gets: True if the

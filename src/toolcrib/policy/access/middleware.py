@@ -78,15 +78,15 @@ class ArgumentCheck:
     tool is called with.
     """
 
-    __slots__ = ("_decision", "_storage", "_tool")
+    __slots__ = ("_judge", "_storage", "_tool")
 
     def __init__(self, tool: Component, decision: Decision, storage: StateHandle) -> None:
         self._tool = tool
-        self._decision = decision
+        self._judge = decision.rules.judge if decision.constant is None else decision.judge
         self._storage = storage
 
     def __call__(self, call: Call, checked: dict[str, Any]) -> Awaitable[None] | None:
-        judgement = self._decision.judge(checked)
+        judgement = self._judge(checked)
         if judgement.is_allowed and judgement.confirm is None and call.convert is None:  # nearly always
             call.record.rule = judgement.rule
             return None
@@ -96,7 +96,7 @@ class ArgumentCheck:
         self._apply(call, judgement)
         received = None if call.convert is None else await call.convert()
         if received is not None:
-            judgement = self._decision.judge(checked, received)
+            judgement = self._judge(checked, received)
             self._apply(call, judgement)
         if judgement.confirm is not None:
             shown = checked if received is None else received.shown()
