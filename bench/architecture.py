@@ -1,7 +1,8 @@
 """`python dev.py map`: rewrite the generated parts of docs/architecture.md.
 
-The tree lists every module with the summary of its docstring; the trace lists the functions of one real
-HTTP call (`bench.trace`). Each part stands between two comments in the page; only that text is replaced.
+The tree lists every module with the summary of its docstring; the traces list the functions of one real
+HTTP call, without a policy and with one (`bench.trace`). Each part stands between two comments in the page;
+only that text is replaced.
 """
 
 from __future__ import annotations
@@ -48,9 +49,10 @@ def replace_part(page: str, name: str, text: str) -> str:
 def main() -> None:
     page = PAGE.read_text()
     page = replace_part(page, "tree", f"\n```\n{render_tree()}\n```\n")
-    steps = trace.trace(MODERN)
-    text = f"{trace.as_markdown(steps)}\n\n{trace.summary(MODERN, steps)}."
-    page = replace_part(page, "trace", f"\n{text}\n")
+    for part, has_policy in (("trace", False), ("trace with a policy", True)):
+        steps = trace.trace(MODERN, policy=has_policy)
+        text = f"{trace.as_markdown(steps)}\n\n{trace.summary(MODERN, steps)}."
+        page = replace_part(page, part, f"\n{text}\n")
     PAGE.write_text(page)
 
 

@@ -245,10 +245,10 @@ class Dispatcher:
         if self._seen is self.registry.cached_snapshot and timeout_s is None:
             plan = self._plans.get(name)
             if plan is not None and not self.is_stopped:  # the common case, without a coroutine in between
-                limit = self.timeout_s if plan.timeout_s is None else plan.timeout_s
                 if plan.chain is None:
+                    limit = self.timeout_s if plan.timeout_s is None else plan.timeout_s
                     return self._perform(plan, None, arguments, principal, limit, channel)
-                return plan.chain(self._begin(plan, name, arguments, principal, channel, limit))
+                return self._start(plan, name, arguments, principal, channel, None)
         return self.call_long(name, arguments, principal, channel, timeout_s)
 
     async def call_long(
@@ -342,24 +342,13 @@ class Dispatcher:
             limit = timeout_s if limit is None else min(limit, timeout_s)
         if plan.chain is None and on_start is None:
             return self._perform(plan, None, arguments, principal, limit, channel)
-        call = self._begin(plan, name, arguments, principal, channel, limit)
+        id_ = next(self.calls.ids)
+        record = CallRecord(id_, channel.request, principal.name, *plan.facts)
+        call = Call(id_, name, plan.tool, arguments, principal, channel, record, limit, plan.is_built_in)
         call.on_start = on_start
         if plan.chain is None:
             return self._perform(plan, call)
         return plan.chain(call)
-
-    def _begin(
-        self,
-        plan: Plan,
-        name: str,
-        arguments: Mapping[str, Any] | None,
-        principal: Principal,
-        channel: Channel,
-        limit: float | None,
-    ) -> Call:
-        id_ = next(self.calls.ids)
-        record = CallRecord(id_, channel.request, principal.name, *plan.facts)
-        return Call(id_, name, plan.tool, arguments, principal, channel, record, limit, plan.is_built_in)
 
     def _refuse(
         self,

@@ -236,9 +236,11 @@ class ToolCall(PendingRequest):
         "capabilities",
         "committed",
         "engine",
+        "is_prompted",
         "level",
         "name",
         "request",
+        "resumes",
         "revision",
         "state",
         "token",
@@ -273,6 +275,8 @@ class ToolCall(PendingRequest):
         self.trace = trace
         self.answers: dict[str, Any] | None = None
         self.state: SealedState | None = None
+        self.resumes: str | None = None
+        self.is_prompted = False
         self.committed: asyncio.Future[bool] | None = None
         self._progress: float | None = None
         self._started = 0.0
@@ -376,14 +380,6 @@ class ToolCall(PendingRequest):
     @property
     def session(self) -> Session | None:
         return self.peer.session
-
-    @property
-    def resumes(self) -> str | None:
-        return None if self.state is None else self.state.salt
-
-    @property
-    def is_prompted(self) -> bool:
-        return self.state is not None and self.state.is_first
 
     def progress(self, progress: float, total: float | None, message: str | None) -> None:
         if (
@@ -566,6 +562,8 @@ def begin(call: C, params: dict[str, Any]) -> C:
     """Give a request the answers that came with it, and add it to those in flight."""
     if call.revision.modern and ("requestState" in params or "inputResponses" in params):
         call.state, call.answers = questions.read_answers(call.engine.sealer, call.binding, params)
+        if call.state is not None:
+            call.resumes, call.is_prompted = call.state.salt, call.state.is_first
     if call.peer.inflight is not None:
         call.register()
     return call

@@ -160,10 +160,13 @@ class MemoryCounters:
         """Return the time to wait, and the count as it is if the call is admitted."""
         found = self._rates.get(limit.key)
         due, pace = found or (0, Pace.of(limit.maximum, limit.period_ms / 1000, limit.burst))
-        wait_ns, due = pace.admit(due, now_ns)
+        now = now_ns * pace.scale  # as `Pace.admit`, on the path of every call
+        due = max(due, now)
+        early = due - now - pace.tolerance
+        wait_ns = -(-early // pace.scale) if early > 0 else 0
         if found is None and len(self._rates) >= self._sweep_at and not self._sweep_rates(now_ns):
             wait_ns = RETRY_NS
-        return wait_ns, (due, pace)
+        return wait_ns, (due + pace.step, pace)
 
     def _sweep_rates(self, now_ns: int) -> bool:
         """Forget the rates whose next call is due: they equal new ones. Return whether there is room; where

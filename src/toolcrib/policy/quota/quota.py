@@ -72,8 +72,11 @@ class Slot:
 
     def leave(self, *, ran: bool) -> None:
         """Note that the call is answered. If the tool never ran, its share of budgets is given back."""
-        self._ran = ran
-        self._end()
+        with self._lock:
+            self._ran = ran
+            self._users -= 1
+            if not self._users:
+                self._counters.release(self._lease, ran=ran)
 
     def outlive(self) -> Callable[[], None]:
         """Keep the slot after `leave`, because code of the call still runs. Call the returned function
