@@ -64,4 +64,4 @@ async def test_a_crash_in_a_process_is_named_in_the_log_with_its_place(
         server.dispatcher.crashes.flush()
     assert result.text.startswith("Tool 'fail' failed unexpectedly (reference ")
     assert "raised BombError: bomb" in caplog.text
-    assert "hostile_process.py" in caplog.text
+    assert "process_tools.py" in caplog.text
