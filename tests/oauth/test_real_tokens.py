@@ -115,7 +115,7 @@ def test_a_genuine_token_opens_the_door(served: ServerProcess, issuer: Authoriza
     assert answer.json()["result"]["content"][0]["text"] == "oauth:robot reads one"
 
 
-def test_whoever_has_no_token_is_told_where_to_get_one(
+def test_anyone_who_has_no_token_is_told_where_to_get_one(
     served: ServerProcess, issuer: AuthorizationServer
 ) -> None:
     answer = ask(served, None)

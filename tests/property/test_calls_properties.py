@@ -247,7 +247,7 @@ def test_a_call_is_accepted_if_and_only_if_its_arguments_keep_to_the_published_s
 
 
 @given(st.data(), st.sampled_from([leaf for leaf in LEAVES if "string" in types_of(leaf)]), SPELLED | TEXT)
-def test_what_may_be_a_string_arrives_as_it_was_sent(
+def test_anything_that_may_be_a_string_arrives_as_it_was_sent(
     data: st.DataObject, leaf: dict[str, Any], text: str
 ) -> None:
     schema = {"type": "object", "properties": {"a": leaf, "b": {"type": "integer"}}, "required": ["a", "b"]}

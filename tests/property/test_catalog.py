@@ -48,7 +48,7 @@ def sources(draw: st.DrawFn) -> str:
 
 @given(sources())
 @settings(max_examples=25)
-def test_what_is_read_what_is_registered_and_what_is_cached_is_one_catalog(source: str) -> None:
+def test_anything_that_is_read_what_is_registered_and_what_is_cached_is_one_catalog(source: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "adapter.py")
         path.write_text(source)
@@ -72,7 +72,7 @@ plain = st.dictionaries(st.text(max_size=5), st.text(max_size=5) | st.integers(-
 
 
 @given(st.text(max_size=50), plain, st.data())
-def test_what_is_sealed_is_whole_and_what_is_cut_or_changed_is_nothing(
+def test_anything_that_is_sealed_is_whole_and_what_is_cut_or_changed_is_nothing(
     text: str, facts: dict[str, Any], data: st.DataObject
 ) -> None:
     facts.pop("checksum", None)

@@ -72,7 +72,9 @@ def is_sound(definition: ToolDefinition) -> bool:
 
 @given(st.lists(definitions().filter(is_sound), max_size=3))
 @settings(max_examples=30)
-def test_what_is_written_in_any_format_is_read_back_the_same(given_definitions: list[ToolDefinition]) -> None:
+def test_anything_that_is_written_in_any_format_is_read_back_the_same(
+    given_definitions: list[ToolDefinition],
+) -> None:
     tools = [describe(definition) for definition in given_definitions]
     for form in FORMATS:
         text = write_descriptor(tools, form)  # type: ignore[arg-type]

@@ -345,7 +345,7 @@ def test_no_value_reaches_a_tool_that_its_rule_refuses(
 
 
 @given(words, st.sampled_from(["root", "ana", "nobody"]), st.sampled_from(["allow", "deny", "confirm"]))
-def test_what_both_forms_pass_runs(shop: Shop, sent: str, constant: str, effect: str) -> None:
+def test_anything_that_both_forms_pass_runs(shop: Shop, sent: str, constant: str, effect: str) -> None:
     """The other way round, so that refusing everything would not do."""
     forms = {sent, sent.strip().lower()}
     passes = forms == {constant} if effect == "allow" else constant not in forms

@@ -56,7 +56,7 @@ def shelves(draw: st.DrawFn) -> list[Tool]:
 
 @settings(max_examples=max(60, settings().max_examples))
 @given(shelves(), QUERIES, st.integers(0, 15), st.sets(NAMES))
-def test_what_is_found_is_there_and_allowed_and_in_order_and_found_again(
+def test_anything_that_is_found_is_there_and_allowed_and_in_order_and_found_again(
     tools: list[Tool], query: str, limit: int, allowed: set[str]
 ) -> None:
     index = SearchIndex(tools)

@@ -29,7 +29,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_what_is_written_is_parsed_back(value: Any) -> None:
+def test_anything_that_is_written_is_parsed_back(value: Any) -> None:
     assert _same(codec.parse(codec.write(value)), value)
 
 
@@ -203,7 +203,7 @@ LARGE = documents().map(lambda text: f'[{text},"{"x" * 20_000}"]')
 @example(b"\xef\xbb\xbf1")
 @example(b"[1e999]")
 @example(b"[NaN]")
-def test_what_is_parsed_and_what_is_refused_is_what_a_strict_reader_says(data: bytes) -> None:
+def test_anything_that_is_parsed_and_what_is_refused_is_what_a_strict_reader_says(data: bytes) -> None:
     try:
         expected = read_strictly(data)
     except ValueError:

@@ -140,7 +140,7 @@ async def served(theirs: Any, *, policy: Policy | None = None, **options: Any) -
 
 
 @pytest.mark.parametrize("kind", SERVERS)
-async def test_what_a_server_denies_to_read_stays_denied(kind: str) -> None:
+async def test_anything_that_a_server_denies_to_read_stays_denied(kind: str) -> None:
     async with served(make(kind)) as ours:
         assert (await ours.read(OPEN))[0]["text"] == "contents"
         for uri in (HIDDEN, DENIED):
@@ -158,13 +158,13 @@ async def test_prompts_that_a_server_denies_stay_denied(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", HIDING)
-async def test_what_a_server_hides_is_not_listed(kind: str) -> None:
+async def test_anything_that_a_server_hides_is_not_listed(kind: str) -> None:
     async with served(make(kind)) as ours:
         assert [item.name for item in ours.resources.get_all()] == [OPEN, DENIED]
         assert [item.name for item in ours.prompts.get_all()] == ["open", "denied"]
 
 
-async def test_what_is_hidden_later_cannot_be_read() -> None:
+async def test_anything_that_is_hidden_later_cannot_be_read() -> None:
     theirs = FastMCP("x")
     theirs.resource(OPEN)(lambda: "contents")
     theirs.prompt(name="open")(lambda: "message")

@@ -225,7 +225,7 @@ def test_the_same_tools_are_visible_and_callable_as_under_their_library(folder: 
         assert ("the secret" in ours[2]) == (name == "fast_library_middleware"), name
 
 
-def test_list_says_what_stands_between(folder: Path) -> None:
+def test_list_says_what_comes_between(folder: Path) -> None:
     listed = json.loads(run("list", str(folder), "--json").stdout)
     said = [finding["message"] for finding in listed["findings"]]
     for name, (_, words) in GUARDED.items():

@@ -205,7 +205,7 @@ def is_refused(result: dict[str, Any], effect: str) -> bool:
 
 @pytest.mark.parametrize("effect", ["allow", "deny", "confirm"])
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-async def test_what_a_rule_refuses_does_not_reach_the_tool(
+async def test_anything_that_a_rule_refuses_does_not_reach_the_tool(
     tmp_path: Path, effect: str, attack: Attack
 ) -> None:
     audit = tmp_path / "audit.db"
@@ -242,7 +242,7 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize(("tool", "arguments", "when", "expected"), HARMLESS)
-async def test_what_a_rule_allows_in_both_forms_runs(
+async def test_anything_that_a_rule_allows_in_both_forms_runs(
     tool: str, arguments: dict[str, Any], when: dict[str, Any], expected: Any
 ) -> None:
     server, received = build("allow", Attack(tool, arguments, {}, when))

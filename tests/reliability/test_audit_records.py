@@ -148,7 +148,7 @@ async def test_places_that_are_taken_and_tools_that_are_busy(tmp_path: Path) -> 
 @pytest.mark.parametrize("tool", ["wait", "block", "sleep_apart"])
 @pytest.mark.parametrize("way", ["cancelled", "disconnected"])
 @pytest.mark.parametrize("version", [MODERN, LIVE[-1]])
-async def test_who_cancels_and_who_leaves_are_told_apart(
+async def test_anyone_who_cancels_and_who_leaves_are_told_apart(
     tmp_path: Path, tool: str, way: str, version: str
 ) -> None:
     arguments = {} if tool == "block" else {"seconds": 30}

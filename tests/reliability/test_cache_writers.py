@@ -156,7 +156,7 @@ def write_adapter(folder: Path) -> Path:
     return adapter
 
 
-def test_g5_a_file_that_may_not_grow_is_no_trouble(tmp_path: Path) -> None:
+def test_g5_a_file_that_may_not_grow_is_not_a_problem(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
     command = [sys.executable, "-c", FULL, str(tmp_path / "cache"), str(write_adapter(tmp_path)), "limit"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -165,7 +165,7 @@ def test_g5_a_file_that_may_not_grow_is_no_trouble(tmp_path: Path) -> None:
     assert "File too large" in done.stderr
 
 
-def test_g5_a_full_disk_is_no_trouble(tmp_path: Path) -> None:
+def test_g5_a_full_disk_is_not_a_problem(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     if shutil.which("unshare") is None:

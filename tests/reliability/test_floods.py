@@ -171,12 +171,12 @@ async def recite(flooded: Program, sessions: int, times: int, size: int) -> int:
     return most
 
 
-async def test_what_is_kept_of_streams_is_bounded_for_all_clients_together(flooded: Program) -> None:
+async def test_anything_that_is_kept_of_streams_is_bounded_for_all_clients_together(flooded: Program) -> None:
     assert await recite(flooded, 6, 6, 4 * MB) < 120 * MB  # 144 were sent, 64 are kept
 
 
 @SOAK
-async def test_what_is_kept_of_streams_is_bounded_however_much_is_sent(flooded: Program) -> None:
+async def test_anything_that_is_kept_of_streams_is_bounded_however_much_is_sent(flooded: Program) -> None:
     assert await recite(flooded, 50, 10, 4 * MB) < 140 * MB  # of two thousand
 
 
@@ -267,7 +267,7 @@ def keyed(request: Any, tmp_path: Path) -> Iterator[tuple[Served, Ring]]:
         assert not shop.complaints
 
 
-async def test_who_shows_no_key_opens_no_session_however_often(keyed: tuple[Served, Ring]) -> None:
+async def test_anyone_who_shows_no_key_opens_no_session_however_often(keyed: tuple[Served, Ring]) -> None:
     shop, ring = keyed
     assert await flood(shop.port, [post(initialize())] * 1000) == {401: 1000}
     assert len(shop.server.transports.engine.sessions) == 0

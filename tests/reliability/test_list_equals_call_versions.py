@@ -19,7 +19,7 @@ ANA = Principal("key:ana")
 @pytest.mark.parametrize(
     "rules", [[Rule(deny=["tag:danger"])], [Rule(allow=["hint:read-only"]), Rule(allow=["look"])]]
 )
-async def test_d2_an_older_version_is_no_way_to_a_tool_that_is_not_listed(rules: list[Rule]) -> None:
+async def test_d2_an_older_version_is_not_a_way_to_a_tool_that_is_not_listed(rules: list[Rule]) -> None:
     server = MCPServer("shop", policy=Policy(rules=rules))
 
     @server.tool(name="wipe", version="1", read_only=True)

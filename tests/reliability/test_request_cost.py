@@ -121,7 +121,7 @@ def test_ten_thousand_small_models_are_taken(scales: Scales) -> None:
     assert b"10000" in body
 
 
-def test_what_is_refused_says_what_to_do(scales: Scales) -> None:
+def test_anything_that_is_refused_says_what_to_do(scales: Scales) -> None:
     fields = {"value": [{"x": 1, "y": 2}] * 30_000}
     body = scales.ask(post(call("points", fields), "points", Connection="close"))
     assert b"too many to convert in one call" in body

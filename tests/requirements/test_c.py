@@ -137,7 +137,7 @@ def test_simple_annotations_become_their_json_types() -> None:
 
 @pytest.mark.requirement("C-09", "X-17")
 @pytest.mark.usefixtures("adapter")
-def test_what_has_no_annotation_or_an_unknown_one_is_permissive() -> None:
+def test_anything_that_has_no_annotation_or_an_unknown_one_is_permissive() -> None:
     catalog = build_catalog()
     assert properties(catalog, "move")["note"] == PERMISSIVE
     assert properties(catalog, "move")["who"] == PERMISSIVE
@@ -230,7 +230,7 @@ def test_a_file_that_the_adapter_imports_counts_for_the_cache_and_not_for_the_ha
 
 @pytest.mark.requirement("C-19")
 @pytest.mark.usefixtures("adapter")
-def test_who_follows_the_advice_is_understood_better() -> None:
+def test_anyone_who_follows_the_advice_is_understood_better() -> None:
     Path("both.py").write_text(
         "from toolcrib import tool\n"
         "@tool\ndef vague(x):\n    pass\n"

@@ -55,7 +55,7 @@ async def test_a_change_reaches_a_client_of_any_age(
 
 
 @pytest.mark.requirement("G-01")
-async def test_what_is_switched_off_is_there_again_when_it_is_switched_on() -> None:
+async def test_anything_that_is_switched_off_is_there_again_when_it_is_switched_on() -> None:
     server = MCPServer(dynamic=True)
     server.add(ping)
     async with server.connect() as client:

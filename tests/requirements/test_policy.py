@@ -180,7 +180,7 @@ async def test_every_tool_has_its_time_and_its_rate_sync_or_not(tmp_path: Path) 
 
 @pytest.mark.requirement("G-11")
 @pytest.mark.parametrize("http_stack", HTTP_STACKS)
-def test_what_a_caller_sees_is_what_it_may_call(http_stack: str, tmp_path: Path) -> None:
+def test_anything_that_a_caller_sees_is_what_it_may_call(http_stack: str, tmp_path: Path) -> None:
     ring = Ring(tmp_path)
     ring.make("ana", roles=("auditor",))
     ring.make("ben")

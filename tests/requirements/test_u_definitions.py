@@ -36,7 +36,7 @@ def test_a_literal_is_an_enum_with_its_type() -> None:
 
 
 @pytest.mark.requirement("U-17", "U-18")
-def test_the_generated_definition_of_create_issue_is_that_of_the_document() -> None:
+def test_the_generated_definition_of_create_issue_is_the_one_of_the_document() -> None:
     assert without_output(definition_of(create_issue)) == CREATE_ISSUE
     assert list(definition_of(create_issue)["inputSchema"]) == ["type", "properties", "required"]
 

@@ -33,7 +33,7 @@ def server() -> MCPServer:
 
 
 @pytest.mark.requirement("X-01")
-def test_there_are_three_named_rules_and_that_of_mcp_2025_11_25_is_the_default(
+def test_there_are_three_named_rules_and_the_one_of_mcp_2025_11_25_is_the_default(
     server: MCPServer,
 ) -> None:
     assert [(rule.label, rule.max_length) for rule in (STRICT, PORTABLE, MCP)] == [
@@ -106,7 +106,7 @@ async def test_arguments_left_out_are_none_given(server: MCPServer) -> None:
 
 
 @pytest.mark.requirement("X-08")
-async def test_what_a_tool_raises_is_logged_and_answered_safely(
+async def test_anything_that_a_tool_raises_is_logged_and_answered_safely(
     server: MCPServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     @server.tool

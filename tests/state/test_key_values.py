@@ -24,7 +24,7 @@ async def test_put_get_delete(engine: Machine) -> None:
     assert await values.get(CACHE, "a") == other
 
 
-async def test_what_is_used_once_is_used_by_one_process(machine: Machine) -> None:
+async def test_anything_that_is_used_once_is_used_by_one_process(machine: Machine) -> None:
     processes = [machine.start() for _ in range(4)]
     for number in range(5):
         use = [Write(NOTES, f"mark {number}", b"", 60.0)]

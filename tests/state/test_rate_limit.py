@@ -25,7 +25,7 @@ def test_as_many_as_the_rate_counts_come_at_once_and_then_one_at_a_time(now: Clo
     assert [limiter.take("a"), limiter.take("a"), limiter.take("a")] == [None, None, 20.0]
 
 
-def test_whoever_stays_away_long_saves_up_no_more_than_one_burst(now: Clock) -> None:
+def test_anyone_who_stays_away_long_saves_up_no_more_than_one_burst(now: Clock) -> None:
     limiter = RateLimiter(2, 10.0, now=now)
     limiter.take("a")
     now.pass_s(1_000)
@@ -73,7 +73,7 @@ def test_beyond_the_limit_a_tenth_of_those_who_came_first_is_forgotten(now: Cloc
     assert limiter.take("k1") is None
 
 
-def test_memory_is_bounded_whoever_comes(now: Clock) -> None:
+def test_memory_is_bounded_however_many_callers_there_are(now: Clock) -> None:
     limiter = RateLimiter(1, 10.0, now=now)
     for number in range(MAX_KEYS * 2):
         limiter.take(str(number))
@@ -81,7 +81,7 @@ def test_memory_is_bounded_whoever_comes(now: Clock) -> None:
 
 
 @pytest.mark.parametrize(("count", "workers", "each"), [(30, 1, 30), (30, 4, 8), (3, 4, 1), (12, 4, 3)])
-def test_what_several_count_apart_is_shared_out_and_nobody_is_left_with_nothing(
+def test_anything_that_several_count_apart_is_shared_out_and_nobody_is_left_with_nothing(
     count: int, workers: int, each: int
 ) -> None:
     assert Rate(count, 60.0).share(workers) == Rate(each, 60.0)

@@ -182,7 +182,7 @@ async def test_limits_may_refuse_or_allow_calls_while_the_file_is_not_available(
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_what_is_released_meanwhile_is_free_when_the_file_is_available_again(
+async def test_anything_that_is_released_meanwhile_is_free_when_the_file_is_available_again(
     machine: Machine, path: Path
 ) -> None:
     one, two = machine.start().counters, machine.start().counters

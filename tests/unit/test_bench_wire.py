@@ -51,7 +51,7 @@ def test_a_reply_is_read_when_its_last_byte_is_there_and_not_before(framed: Call
     assert (message_of(reply)["id"], reply.rest) == (7, b"HTTP/1.1 next")
 
 
-def test_a_refused_request_is_no_message() -> None:
+def test_a_refused_request_is_not_a_message() -> None:
     reply = split(plain(b"{}", "403 Forbidden"))
     assert reply is not None
     with pytest.raises(ReplyError, match="403"):
@@ -189,7 +189,7 @@ def test_of_a_rate_more_is_better_and_of_a_cost_less() -> None:
     assert Line("r", "l", "rate", {"toolcrib": None, "mcp": 1.0}, (AtLeast("mcp", 5),)).met() is None
 
 
-def test_what_cannot_be_measured_is_shown_as_such_and_the_others_go_on(tmp_path: Path) -> None:
+def test_anything_that_cannot_be_measured_is_shown_as_such_and_the_others_go_on(tmp_path: Path) -> None:
     def broken() -> dict[str, float]:
         raise ProbeError("it does not start")
 

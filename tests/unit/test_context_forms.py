@@ -130,7 +130,7 @@ async def test_a_user_who_declines_is_none_and_what_a_validator_refuses_is_a_cal
         (5, "annotation 5 is not a type"),
     ],
 )
-def test_what_is_no_form_is_explained(schema: Any, words: str) -> None:
+def test_anything_that_is_not_a_form_is_explained(schema: Any, words: str) -> None:
     with pytest.raises((TypeError, ValueError), match=words.replace("[", r"\[")):
         read_form(schema)
 

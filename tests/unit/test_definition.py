@@ -75,13 +75,13 @@ class TestNameRules:
             PORTABLE.check("math.add")
         assert NAME_RULES.keys() == {"strict", "portable", "mcp"}
 
-    def test_a_name_that_is_no_text_is_both_kinds_of_error(self) -> None:
+    def test_a_name_that_is_not_text_is_both_kinds_of_error(self) -> None:
         with pytest.raises(TypeError, match="Tool name must be string, got <class 'int'>"):
             PORTABLE.check(123)
         with pytest.raises(ValueError, match="must be string"):
             PORTABLE.check(None)
 
-    def test_what_a_terminal_would_obey_is_shown_escaped(self) -> None:
+    def test_anything_that_a_terminal_would_obey_is_shown_escaped(self) -> None:
         with pytest.raises(InvalidNameError, match=re.escape(r"'\x1b[31m'")):
             PORTABLE.check("\x1b[31m")
 
@@ -150,7 +150,7 @@ class TestOptions:
         with pytest.raises(InvalidToolError, match="both read_only and destructive"):
             ToolOptions(read_only=True, destructive=True)
 
-    def test_what_is_laid_over_wins_and_collections_add_up(self) -> None:
+    def test_anything_that_is_laid_over_wins_and_collections_add_up(self) -> None:
         below = ToolOptions(name="a", tags=["one"], metadata={"x": 1, "y": 1})
         above = below.override({"name": "b", "tags": ["two", "one"], "metadata": {"y": 2}})
         assert (above.name, above.tags, above.metadata) == ("b", ("one", "two"), {"x": 1, "y": 2})

@@ -45,7 +45,7 @@ def test_readable_text_passes(text: str) -> None:
         ("a \ufe0f", "invisible character U+FE0F"),
     ],
 )
-def test_what_a_reader_cannot_see_is_named(text: str, found: str) -> None:
+def test_anything_that_a_reader_cannot_see_is_named(text: str, found: str) -> None:
     assert find_hidden(text) == found
     with pytest.raises(DefinitionError, match=f"The title contains an? {found.replace('+', '.')}") as caught:
         check_text(text, "The title", "mine")

@@ -123,7 +123,7 @@ def test_an_exception_with_a_secret_is_replaced_with_its_causes(kept: Kept) -> N
     assert shown.count("test_log_redaction.py") >= 4
 
 
-def test_what_an_exception_came_from_and_its_parts_are_clean_too(kept: Kept) -> None:
+def test_anything_that_an_exception_came_from_and_its_parts_are_clean_too(kept: Kept) -> None:
     try:
         try:
             raise ValueError(SECRET)

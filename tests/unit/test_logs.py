@@ -337,7 +337,9 @@ def test_a_stream_that_nobody_reads_any_more_is_nobody_s_trouble() -> None:
         (("json", "loud"), "log.level", "must be one of debug, info, warning, error, critical, got 'loud'"),
     ],
 )
-def test_what_cannot_be_is_refused_by_its_key(arguments: tuple[str, ...], key: str, words: str) -> None:
+def test_anything_that_cannot_be_is_refused_by_its_key(
+    arguments: tuple[str, ...], key: str, words: str
+) -> None:
     before = list(logging.getLogger("toolcrib").handlers)
     with pytest.raises(ConfigurationError) as caught:
         configure(*arguments)

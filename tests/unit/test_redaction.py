@@ -66,7 +66,7 @@ SIGNED = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbmEifQ.c2lnbmF0dXJl"
         ("", ""),
     ],
 )
-def test_what_looks_like_a_secret_is_taken_out_and_the_rest_stays(text: str, shown: str) -> None:
+def test_anything_that_looks_like_a_secret_is_taken_out_and_the_rest_stays(text: str, shown: str) -> None:
     assert redact(text) == shown
 
 
@@ -105,7 +105,7 @@ def test_a_variable_named_like_a_secret_has_one(name: str) -> None:
         ("PATH", "/usr/bin:/bin"),
     ],
 )
-def test_other_variables_are_no_secrets(name: str, value: str) -> None:
+def test_other_variables_are_not_secrets(name: str, value: str) -> None:
     assert list(find_secrets({name: value})) == []
 
 
@@ -156,7 +156,7 @@ def test_no_text_takes_long(piece: str) -> None:
     assert time.process_time() - began < 1.0  # 0.02 on a calm machine
 
 
-def test_the_folder_that_a_shell_is_in_is_no_password() -> None:
+def test_the_folder_that_a_shell_is_in_is_not_a_password() -> None:
     redact = make_redactor({"PWD": "/srv/shop/live", "MYSQL_PWD": "hunter2hunter2"})
     assert redact("/srv/shop/live/audit.db") == "/srv/shop/live/audit.db"
     assert redact("not hunter2hunter2") == "not [redacted]"

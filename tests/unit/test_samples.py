@@ -216,7 +216,9 @@ async def test_nothing_outside_the_folder_is_read(server: MCPServer, root: Path,
         ("a\x00b", "is not a path"),
     ],
 )
-async def test_what_cannot_be_read_says_why(server: MCPServer, root: Path, path: str, words: str) -> None:
+async def test_anything_that_cannot_be_read_says_why(
+    server: MCPServer, root: Path, path: str, words: str
+) -> None:
     assert words in await error(server, "read_file", path=path)
 
 
@@ -239,7 +241,7 @@ async def test_a_file_without_permission_says_so(server: MCPServer, root: Path) 
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX pipes")
-async def test_a_pipe_is_no_file_and_is_never_waited_for(server: MCPServer, root: Path) -> None:
+async def test_a_pipe_is_not_a_file_and_is_never_waited_for(server: MCPServer, root: Path) -> None:
     os.mkfifo(root / "pipe")
     assert "There is no file 'pipe'" in await error(server, "read_file", path="pipe")
 

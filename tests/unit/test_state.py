@@ -99,7 +99,7 @@ def test_a_lifespan_is_left_when_its_event_loop_ends() -> None:
     assert closed == ["yes"]
 
 
-async def test_what_is_no_lifespan_is_refused() -> None:
+async def test_anything_that_is_not_a_lifespan_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="must be a function that takes the server"):
         MCPServer(lifespan={"db": 1})  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="must return an async context manager, got int"):

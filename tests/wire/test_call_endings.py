@@ -78,7 +78,9 @@ def served(request: pytest.FixtureRequest) -> Iterator[Served]:
 
 
 @pytest.mark.parametrize("token", [{}, {"progressToken": 1}])
-async def test_what_a_call_says_after_its_end_gets_into_nobodys_answer(served: Served, token: Any) -> None:
+async def test_anything_that_a_call_says_after_its_end_gets_into_nobodys_answer(
+    served: Served, token: Any
+) -> None:
     socket = await Socket.open(served.port)
     try:
         _, _, first = await socket.ask(call("late_progress", **token))

@@ -59,7 +59,7 @@ def test_the_good_forms_are_served(site: Served) -> None:
 @pytest.mark.parametrize(
     "value", ["-1", "abc", "1e3", "0x10", "+5", "5,5", "5 5", "", "5;", "１", "5\x00", "\xb2"]
 )
-def test_a_length_that_is_no_number_is_refused(site: Served, value: str) -> None:
+def test_a_length_that_is_not_a_number_is_refused(site: Served, value: str) -> None:
     data = _with(LENGTH).replace(LENGTH.encode(), b"Content-Length: " + value.encode("utf-8"))
     _refused(site, data, statuses=(400, 413))
 
@@ -114,7 +114,7 @@ def test_pieces_that_do_not_fit_are_refused(site: Served, body: bytes) -> None:
     _refused(site, _with(CHUNKED, body=body))
 
 
-def test_a_body_longer_than_it_says_is_cut_and_the_rest_is_no_request(site: Served) -> None:
+def test_a_body_longer_than_it_says_is_cut_and_the_rest_is_not_a_request(site: Served) -> None:
     with site.connect() as peer:
         runs = count_runs(peer)
         peer.send(_with("Content-Length: 20"))
@@ -172,7 +172,7 @@ def test_calls_sent_ahead_wait_for_those_before_them(site: Served) -> None:
         assert [peer.read().json["id"] for _ in range(2)] == ["held", "after"]
 
 
-def test_what_follows_a_bad_request_is_not_served(site: Served) -> None:
+def test_anything_that_follows_a_bad_request_is_not_served(site: Served) -> None:
     with site.connect() as peer:
         runs = count_runs(peer)
         peer.send(request(PING) + b"NOT HTTP\r\n\r\n" + _with(LENGTH))
@@ -218,7 +218,7 @@ def test_a_request_hidden_in_a_body_is_not_served(site: Served) -> None:
     ],
     ids=lambda data: repr(data[:24]),
 )
-def test_what_is_no_http_is_refused(site: Served, data: bytes) -> None:
+def test_anything_that_is_not_http_is_refused(site: Served, data: bytes) -> None:
     _refused(site, data, statuses=(400, 0, 421, 505))
 
 

@@ -47,7 +47,7 @@ def _marked(label: Any, kind: Any = "string") -> dict[str, Any]:
         *(None, 1, True, [], {}, ["a"]),
     ],
 )
-def test_a_label_that_is_no_header_name_is_refused(label: Any) -> None:
+def test_a_label_that_is_not_a_header_name_is_refused(label: Any) -> None:
     with pytest.raises(DefinitionError, match=r"is not a header name|contains a"):
         _register(_marked(label))
 
@@ -118,7 +118,7 @@ def test_marks_below_properties_of_properties_pass() -> None:
     assert _register(schema) == {("a",): "Good", ("o", "p", "deep"): "Deep"}
 
 
-def test_the_word_is_no_mark_where_it_is_a_name_or_a_value() -> None:
+def test_the_word_is_not_a_mark_where_it_is_a_name_or_a_value() -> None:
     schema = {
         "type": "object",
         "properties": {

@@ -98,7 +98,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_what_two_readers_could_read_differently_is_refused_everywhere(
+def test_anything_that_two_readers_could_read_differently_is_refused_everywhere(
     program: Program, stdio: Program, name: str
 ) -> None:
     body, code = ODD[name]

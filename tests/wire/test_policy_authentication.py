@@ -36,7 +36,7 @@ def shop_of(http_stack: str, ring: Ring, **demands: Any) -> Iterator[Served]:
 
 
 @pytest.mark.parametrize("http_stack", HTTP_STACKS)
-def test_who_calls_too_often_gets_a_result_that_says_when(
+def test_anyone_who_calls_too_often_gets_a_result_that_says_when(
     http_stack: str, ring: Ring, tmp_path: Path
 ) -> None:
     limits = [Limit(rate="2/h", tools=["whoami"], name="slow down")]
@@ -148,7 +148,7 @@ async def test_an_application_that_its_host_opens_to_others_is_closed_to_them(
         ("open", "accessible to other users"),
     ],
 )
-async def test_what_is_wrong_with_a_file_of_keys_is_said_where_it_is_named(
+async def test_anything_that_is_wrong_with_a_file_of_keys_is_said_where_it_is_named(
     tmp_path: Path, text: str | None, words: str
 ) -> None:
     keys = tmp_path / "none.json"
@@ -175,7 +175,7 @@ def start_application(server: MCPServer) -> Any:
 
 
 @pytest.mark.parametrize("http_stack", HTTP_STACKS)
-def test_what_was_confirmed_by_one_key_is_nothing_to_another(http_stack: str, ring: Ring) -> None:
+def test_anything_that_was_confirmed_by_one_key_is_nothing_to_another(http_stack: str, ring: Ring) -> None:
     with shop_of(http_stack, ring, rules=[Rule(confirm=["whoami"])]) as shop:
         arguments: dict[str, Any] = {"name": "whoami", "arguments": {}}
         asked = ask_modern(shop, ring["ana"], "tools/call", arguments).result

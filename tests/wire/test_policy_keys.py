@@ -153,7 +153,7 @@ def test_mirrored_headers_give_a_denied_tool_away_to_nobody(shop: Served, ring: 
 # --- scopes ------------------------------------------------------------------------------------------
 
 
-def test_who_lacks_a_scope_is_sent_for_it_and_comes_again(shop: Served, ring: Ring) -> None:
+def test_anyone_who_lacks_a_scope_is_sent_for_it_and_comes_again(shop: Served, ring: Ring) -> None:
     lacking = call_modern(shop, ring["ana"], "refund", {"amount": 5})
     assert lacking.status == 403
     challenge = lacking.headers["www-authenticate"]

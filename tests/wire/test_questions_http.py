@@ -112,7 +112,7 @@ def test_an_answer_from_another_session_is_none(connect: Connect) -> None:
         None,
     ],
 )
-def test_what_is_no_answer_fails_the_call(connect: Connect, reply: Any) -> None:
+def test_anything_that_is_not_an_answer_fails_the_call(connect: Connect, reply: Any) -> None:
     client = connect(elicitation={})
     call = client.call("greet")
     assert client.reply(question(call).message["id"], reply).status == 202

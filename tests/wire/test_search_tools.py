@@ -87,7 +87,7 @@ async def by_way_of(client: Client, name: str, /, **arguments: Any) -> Any:
     return await client.call(CALL, {"name": name, "arguments": arguments})
 
 
-async def test_what_is_found_can_be_called_as_it_is_described(client: Client) -> None:
+async def test_anything_that_is_found_can_be_called_as_it_is_described(client: Client) -> None:
     answer = await client.call(SEARCH, {"query": "stock of an article"})
     found = answer.structured_content or json.loads(answer.text)
     [tool, *_] = found["tools"]
@@ -212,7 +212,7 @@ async def test_a_list_crosses_its_budget_both_ways_and_clients_are_told(era: str
         assert (await by_way_of(client, "refuse")).text == "Not today."  # they were told of it once
 
 
-async def test_what_changes_behind_the_pair_is_not_announced_but_found() -> None:
+async def test_anything_that_changes_behind_the_pair_is_not_announced_but_found() -> None:
     server = make_server(dynamic=True)
     told = asyncio.Event()
     async with server.connect() as client:

@@ -49,7 +49,7 @@ def refusal(folder: Path, *words: str) -> tuple[int, str]:
     return process.returncode, err
 
 
-def test_what_is_as_locked_is_served(folder: Path) -> None:
+def test_anything_that_is_as_locked_is_served(folder: Path) -> None:
     with Serving("tools.py", "--locked", cwd=folder) as serving:
         assert serving.names() == ["add", "find"]
         assert serving.info["findings"] == []
@@ -58,7 +58,7 @@ def test_what_is_as_locked_is_served(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [["--port", "0"], ["--stdio"], ["--port", "0", "--workers", "2"]])
-def test_what_changed_is_not_served_and_the_change_is_said(folder: Path, more: list[str]) -> None:
+def test_anything_that_changed_is_not_served_and_the_change_is_said(folder: Path, more: list[str]) -> None:
     (folder / "tools.py").write_text(CHANGED)
     code, words = refusal(folder, "tools.py", "--locked", *more)
     assert code == 1

@@ -143,7 +143,7 @@ async def test_the_client_of_toolcrib_finds_it_below_the_address_of_the_stream(d
         assert (await client.call("add", {"a": 1})).text
 
 
-def test_what_is_wrong_with_the_request_itself_is_answered_at_once(desk: Served) -> None:
+def test_anything_that_is_wrong_with_the_request_itself_is_answered_at_once(desk: Served) -> None:
     kind = {"Content_Type": "application/json"}
     client = Oldest(desk.port)
     assert Older(desk.port, path="/messages").send("POST", b"{}", **kind).status == 404

@@ -134,7 +134,7 @@ def test_a_tool_that_is_announced_on_the_record_runs_in_a_task(served: Served) -
     assert call(served, "settle").result["structuredContent"] is True
 
 
-def test_what_was_said_before_the_end_comes_before_the_answer(served: Served) -> None:
+def test_anything_that_was_said_before_the_end_comes_before_the_answer(served: Served) -> None:
     said, answer = call(served, "talkative", token="t").messages
     assert said["method"] == "notifications/progress"
     assert answer["result"]["content"][0]["text"] == "said"
@@ -146,7 +146,9 @@ def test_a_failure_waits_for_its_record_too(served: Served, log: Path) -> None:
     assert outcomes(log)[1:] == [("fail", "crashed"), ("nobody", "denied")]
 
 
-def test_who_leaves_before_the_record_is_kept_leaves_no_trace_but_it(served: Served, log: Path) -> None:
+def test_anyone_who_leaves_before_the_record_is_kept_leaves_no_trace_but_it(
+    served: Served, log: Path
+) -> None:
     with locked(log), served.connect() as peer:
         peer.send(ask("add", a=2, b=3))
         time.sleep(BUSY_S)

@@ -224,7 +224,7 @@ def test_only_the_first_warnings_are_logged(caplog: pytest.LogCaptureFixture, tm
     assert len(catalog_findings(path)) == 50
 
 
-def test_what_is_returned_belongs_to_the_caller() -> None:
+def test_anything_that_is_returned_belongs_to_the_caller() -> None:
     registry = ToolRegistry()
     registry.add(greet)
     first = build_catalog(registry)

@@ -172,7 +172,7 @@ def test_the_settings_may_name_the_cache_file(folder: Path) -> None:
     assert (folder / "mine.json").is_file()
 
 
-def test_what_is_returned_belongs_to_the_caller() -> None:
+def test_anything_that_is_returned_belongs_to_the_caller() -> None:
     get_catalog_cached()["functionSchema"].clear()
     get_catalog_cached()["functionSchema"].clear()
     assert get_catalog_cached() == build_catalog()

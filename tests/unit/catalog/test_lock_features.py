@@ -55,7 +55,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_clients_list_is_pinned_by_kind_and_name(file: Path) -> None:
+def test_anything_that_clients_list_is_pinned_by_kind_and_name(file: Path) -> None:
     document = json.loads(file.read_text())
     assert [entry["name"] for entry in document["resources"]] == ["orders://{number}", "shop://terms"]
     server = make_server()

@@ -209,7 +209,7 @@ def test_nothing_is_deleted_unasked(applications: SearchIndex, verb: str, app: s
     assert "delete" not in first
 
 
-def test_a_phrase_may_have_words_in_between_and_an_adjective_is_no_order() -> None:
+def test_a_phrase_may_have_words_in_between_and_an_adjective_is_not_an_order() -> None:
     tools = [
         make("box_delete_file", "Deletes a file."),
         make("box_restore_file", "Restores a file from the trash."),

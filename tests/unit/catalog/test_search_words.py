@@ -73,5 +73,5 @@ def test_other_words_keep_stems_of_their_own(pair: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["погодами", "日本", "", "s3", "ing", "ed", "es", "123ing"])
-def test_what_is_not_an_english_word_stays_as_it_is(word: str) -> None:
+def test_anything_that_is_not_an_english_word_stays_as_it_is(word: str) -> None:
     assert stem(word) == word

@@ -82,7 +82,7 @@ def test_a_tool_costs_its_name_description_and_schema() -> None:
     assert 10 < cost_of(bare) < cost_of(told) < cost_of(typed) < 60
 
 
-def test_what_models_do_not_see_costs_nothing() -> None:
+def test_anything_that_models_do_not_see_costs_nothing() -> None:
     def find_order(number: int) -> dict[str, int]:
         """Find an order."""
         return {"number": number}

@@ -182,7 +182,7 @@ def test_a_slow_tool_times_out(kit: CommandLine) -> None:
     assert "0.2" in done.stderr
 
 
-def test_what_a_tool_prints_goes_to_stderr(kit: CommandLine) -> None:
+def test_anything_that_a_tool_prints_goes_to_stderr(kit: CommandLine) -> None:
     done = kit.run("call", "kit.py:loud", "--json")
     assert done.stdout.startswith("{")
     assert "printed by the tool" in done.stderr

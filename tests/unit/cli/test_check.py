@@ -149,7 +149,7 @@ def test_one_name_in_two_files_names_both_places(cli: CommandLine) -> None:
     assert "one.py:4" in finding["hint"]
 
 
-def test_a_file_named_twice_is_run_once_and_is_no_duplicate(cli: CommandLine) -> None:
+def test_a_file_named_twice_is_run_once_and_is_not_a_duplicate(cli: CommandLine) -> None:
     cli.write("tools.py", ADD + "\nimport sys\nprint('running', file=sys.stderr)\n")
     done = cli.run("check", "tools.py", "./tools.py", ".", "tools.py:add")
     assert done.exit_code == 0
@@ -314,7 +314,7 @@ def test_a_forgotten_await_of_a_question_is_an_error(cli: CommandLine) -> None:
     assert cli.run("check", "desk.py").exit_code == 1
 
 
-def test_questions_that_are_awaited_somewhere_are_no_problem(cli: CommandLine) -> None:
+def test_questions_that_are_awaited_somewhere_are_not_a_problem(cli: CommandLine) -> None:
     cli.write(
         "desk.py",
         """

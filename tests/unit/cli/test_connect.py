@@ -99,7 +99,7 @@ def test_files_become_absolute_and_modules_get_a_pythonpath(cli: CommandLine, cu
         (["nameless.toml"], "nameless"),
     ],
 )
-def test_the_name_is_that_of_the_first_target(
+def test_the_name_is_the_one_of_the_first_target(
     cli: CommandLine, cursor: Path, targets: list[str], name: str
 ) -> None:
     cli.write("my_tools.py", ADD)

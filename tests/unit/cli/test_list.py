@@ -87,7 +87,7 @@ def test_a_description_is_never_read_as_markup(cli: CommandLine) -> None:
     assert "[bold]two[/bold] :smile:" in cli.run("list", "tools.py").stdout
 
 
-def test_what_a_target_prints_on_import_goes_to_stderr(cli: CommandLine) -> None:
+def test_anything_that_a_target_prints_on_import_goes_to_stderr(cli: CommandLine) -> None:
     cli.write("tools.py", "print('hello from import')\n" + ADD)
     done = cli.run("list", "tools.py", "--json")
     assert done.stdout.startswith("{")

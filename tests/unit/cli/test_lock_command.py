@@ -202,7 +202,7 @@ def test_another_lock_file_can_be_the_base(locked: CommandLine) -> None:
     )
 
 
-def test_a_commit_can_be_the_base_and_the_report_is_that_of_diff(cli: CommandLine) -> None:
+def test_a_commit_can_be_the_base_and_the_report_is_the_one_of_diff(cli: CommandLine) -> None:
     made = Repository(cli.folder)
     made.commit(tools=ADD)
     cli.write("tools.py", ADD.replace("b: int = 1", "b: int"))

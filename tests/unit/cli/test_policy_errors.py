@@ -99,7 +99,7 @@ def test_check_warns_of_a_key_file_that_cannot_be_read(cli: CommandLine) -> None
     assert (finding["file"], finding["line"]) == ("toolcrib.toml", 4)
 
 
-def test_a_good_policy_is_no_finding(cli: CommandLine) -> None:
+def test_a_good_policy_is_not_a_finding(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     cli.write(
         "toolcrib.toml", HEAD + '[[rules]]\ndeny = ["add"]\nwho = ["key:x"]\n[[limits]]\nrate = "5/s"\n'

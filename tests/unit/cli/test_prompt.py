@@ -90,7 +90,7 @@ def test_mistakes_are_errors_with_a_hint(shop: CommandLine, words: list[str], co
     assert "\nhint: " in done.stderr
 
 
-def test_a_prompt_is_no_tool(shop: CommandLine) -> None:
+def test_a_prompt_is_not_a_tool(shop: CommandLine) -> None:
     done = shop.run("call", "-t", "shop.py", "thank")
     assert (done.exit_code, done.stderr) == (
         2,

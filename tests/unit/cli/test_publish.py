@@ -270,7 +270,7 @@ def test_a_server_at_a_url_needs_no_package(project: CommandLine) -> None:
     assert "error: Others cannot use http://localhost:8000/mcp" in project.run("publish").stderr
 
 
-def test_what_was_added_by_hand_is_kept(project: CommandLine) -> None:
+def test_anything_that_was_added_by_hand_is_kept(project: CommandLine) -> None:
     project.run("publish")
     server = json.loads((project.folder / "server.json").read_text())
     server["icons"] = [{"src": "https://shop.example.com/icon.png"}]

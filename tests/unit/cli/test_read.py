@@ -98,7 +98,7 @@ def test_no_content_is_a_note(shop: CommandLine) -> None:
         ("orders://101/invoice", 1, "failed unexpectedly"),
     ],
 )
-def test_what_cannot_be_read_is_an_error_with_a_hint(
+def test_anything_that_cannot_be_read_is_an_error_with_a_hint(
     shop: CommandLine, uri: str, code: int, words: str
 ) -> None:
     done = shop.run("read", "-t", "shop.py", uri)
@@ -135,7 +135,7 @@ def test_no_read_bypasses_a_policy(shop: CommandLine) -> None:
     )
 
 
-def test_the_time_limit_is_that_of_the_command_line(shop: CommandLine) -> None:
+def test_the_time_limit_is_the_one_of_the_command_line(shop: CommandLine) -> None:
     done = shop.run("read", "-t", "shop.py", "shop://slow", "--timeout", "0.2")
     assert (done.exit_code, "0.2 s" in done.stderr) == (1, True)
 

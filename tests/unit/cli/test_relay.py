@@ -69,7 +69,7 @@ def client() -> Connection:
     return Connection()
 
 
-def test_what_a_client_has_set_up_is_repeated_and_answered_once(client: Connection) -> None:
+def test_anything_that_a_client_has_set_up_is_repeated_and_answered_once(client: Connection) -> None:
     client.say("initialize", 0, params={"protocolVersion": "2025-11-25"})
     client.say("notifications/initialized")
     client.say("logging/setLevel", 1, params={"level": "error"})
@@ -154,7 +154,7 @@ def test_the_requests_of_a_process_that_has_died_fail_and_later_ones_wait(client
     assert [message["id"] for message in client.second.got] == [2]
 
 
-def test_what_is_not_a_message_is_passed_on_or_refused(client: Connection) -> None:
+def test_anything_that_is_not_a_message_is_passed_on_or_refused(client: Connection) -> None:
     client.relay.feed(b'[{"jsonrpc": "2.0"}]')
     client.say("tools/call", {"not": "an id"})
     assert len(client.first.got) == 2

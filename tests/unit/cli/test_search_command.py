@@ -189,7 +189,7 @@ def test_the_command_line_and_the_file_say_whether_clients_are_shown_the_pair(
 
 @pytest.mark.parametrize("more", [{}, {"reload": True}])
 @pytest.mark.parametrize("search", [None, "never"])
-def test_what_a_server_object_wants_goes_before_what_is_usual(
+def test_anything_that_a_server_object_wants_goes_before_what_is_usual(
     cli: CommandLine, search: str | None, more: dict[str, Any]
 ) -> None:
     code = TOOLS.replace("@tool", "@server.tool").replace("from toolcrib import tool", "")

@@ -49,7 +49,7 @@ async def test_files_that_come_and_go_in_a_folder_are_changes(tmp_path: Path, ki
     assert await changes(files) == ["new.py"]
 
 
-async def test_data_that_tools_write_beside_their_module_is_no_change(tmp_path: Path) -> None:
+async def test_data_that_tools_write_beside_their_module_is_not_a_change(tmp_path: Path) -> None:
     files = watched(("folder", tmp_path), ("source", tmp_path))
     (tmp_path / "orders.json").write_text("[]")
     (tmp_path / "__pycache__").mkdir()
@@ -102,7 +102,7 @@ async def test_a_missing_file_has_time_to_come_back(tmp_path: Path) -> None:
     assert [os.path.basename(path) for path in await waiting] == ["tools.py"]
 
 
-async def test_what_is_added_later_is_compared_with_what_it_was_then(tmp_path: Path) -> None:
+async def test_anything_that_is_added_later_is_compared_with_what_it_was_then(tmp_path: Path) -> None:
     one, two = tmp_path / "one.py", tmp_path / "two.py"
     one.write_text("x = 1")
     two.write_text("x = 1")

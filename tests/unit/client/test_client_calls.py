@@ -91,7 +91,7 @@ async def test_a_list_that_is_none_is_an_error(tools: Any) -> None:
             await client.list_tools()
 
 
-async def test_what_is_wrong_with_one_tool_hides_no_other(caplog: pytest.LogCaptureFixture) -> None:
+async def test_anything_that_is_wrong_with_one_tool_hides_no_other(caplog: pytest.LogCaptureFixture) -> None:
     odd = entry("odd", description=5, title=[], annotations="x", outputSchema=7, _meta="y")
     bad: list[Any] = [None, 5, {}, {"name": 5, "inputSchema": {}}, {"name": "bare"}, entry("good")]
     async with modern(tools_list=page(entry("good"), *bad, odd)).client() as client:
@@ -141,7 +141,7 @@ async def test_a_result_keeps_its_content_its_data_and_its_notes() -> None:
     assert (result.is_error, result.meta) == (True, {"cost": 3})
 
 
-async def test_text_alone_is_no_structured_content() -> None:
+async def test_text_alone_is_not_structured_content() -> None:
     async with modern(tools_call=text("x")).client() as client:
         result = await client.call("t")
     assert (result.is_structured, result.is_error, result.meta) == (False, False, None)

@@ -166,7 +166,9 @@ async def test_a_stream_that_is_refused_leaves_the_older_one_open() -> None:
         assert filters(scripted)[-1] == {"resourceSubscriptions": ["a://1", "a://3"]}
 
 
-async def test_what_was_missed_while_a_stream_was_broken_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_anything_that_was_missed_while_a_stream_was_broken_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def listen(scripted: ScriptedServer, message: dict[str, Any]) -> None:
         grant(scripted, message)
         if len(scripted.named("subscriptions/listen")) == 1:
@@ -222,7 +224,7 @@ async def test_a_server_that_announces_nothing_is_not_asked(make: Any) -> None:
     assert not scripted.named("subscriptions/listen") + scripted.named("resources/subscribe")
 
 
-async def test_a_refusal_of_a_legacy_server_is_no_error() -> None:
+async def test_a_refusal_of_a_legacy_server_is_not_an_error() -> None:
     def refuse(scripted: ScriptedServer, message: dict[str, Any]) -> None:
         scripted.refuse(message, -32002, "unknown")
 

@@ -70,7 +70,7 @@ def test_a_mark_that_must_not_be_followed_is_refused(schema: Any) -> None:
         mirrored_parameters(schema)
 
 
-def test_data_is_no_place_for_marks() -> None:
+def test_data_is_not_a_place_for_marks() -> None:
     assert (
         mirrored_parameters(
             an_object(a={"type": "string", "default": STRING, "enum": [STRING], "const": STRING})

@@ -189,7 +189,7 @@ async def test_only_what_is_answered_is_offered(version: str, spelt: Any) -> Non
         {"method": "sampling/createMessage", "params": {"messages": "x"}},
     ],
 )
-async def test_what_cannot_be_answered_is_an_error_at_both_ends(question: dict[str, Any]) -> None:
+async def test_anything_that_cannot_be_answered_is_an_error_at_both_ends(question: dict[str, Any]) -> None:
     answers: dict[str, Any] = {}
     if question.get("params") not in (FORM["params"], MODEL["params"]) and "params" in question:
         answers = {"on_ask": say_ada, "on_sample": complete}

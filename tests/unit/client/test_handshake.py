@@ -74,7 +74,7 @@ async def test_a_legacy_server_is_greeted_the_old_way() -> None:
         {"content": []},
     ],
 )
-async def test_whatever_is_no_modern_greeting_means_an_old_server(reply: Any) -> None:
+async def test_whatever_is_not_a_modern_greeting_means_an_old_server(reply: Any) -> None:
     async with ScriptedServer({**LEGACY, "server/discover": reply}).client() as client:
         assert client.protocol_version == "2025-11-25"
 

@@ -338,7 +338,7 @@ async def test_a_reason_other_than_a_missing_server_is_named(monkeypatch: pytest
     assert str(caught.value) == "Cannot connect to http://tools.example.com/mcp: unknown host"
 
 
-async def test_whoever_has_shown_credentials_is_not_asked_for_some() -> None:
+async def test_anyone_who_has_shown_credentials_is_not_asked_for_some() -> None:
     def refuse(answer: Answer) -> None:
         answer.send(401, b"", WWW_Authenticate='Bearer realm="x", error="invalid_token"')
 

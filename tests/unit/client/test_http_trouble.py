@@ -297,7 +297,9 @@ async def test_a_server_of_the_oldest_kind_is_found_out() -> None:
         (b"", "No MCP server"),
     ],
 )
-async def test_what_only_looks_like_the_oldest_kind_keeps_its_first_error(raw: bytes, words: str) -> None:
+async def test_anything_that_only_looks_like_the_oldest_kind_keeps_its_first_error(
+    raw: bytes, words: str
+) -> None:
     async with ScriptedHTTP(
         {"GET": says(raw), **dict.fromkeys(("server/discover", "initialize"), sends(405, b""))}
     ) as scripted:

@@ -91,5 +91,5 @@ def test_an_event_beyond_the_limit_is_refused(chunks: list[bytes]) -> None:
         read_events(*chunks, limit=100)
 
 
-def test_many_events_are_no_reason_to_refuse() -> None:
+def test_many_events_are_not_a_reason_to_refuse() -> None:
     assert len(read_events(*[b"data: x\n\n"] * 1000, limit=100)) == 1000

@@ -302,7 +302,7 @@ async def test_a_child_that_will_not_go_is_made_to(tmp_path: Path, stubborn: str
 
 
 @pytest.mark.usefixtures("_hurried")
-async def test_what_a_child_has_started_goes_with_it(tmp_path: Path) -> None:
+async def test_anything_that_a_child_has_started_goes_with_it(tmp_path: Path) -> None:
     command = program(
         tmp_path,
         """

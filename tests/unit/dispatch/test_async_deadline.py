@@ -143,7 +143,7 @@ async def test_a_stubborn_coroutine_is_let_go_and_counted_until_it_ends(runner, 
 
 
 @pytest.mark.parametrize("kind", [ValueError, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
-async def test_what_an_abandoned_coroutine_raises_is_dropped(runner, slots, kind):
+async def test_anything_that_an_abandoned_coroutine_raises_is_dropped(runner, slots, kind):
     async def stubborn():
         try:
             await asyncio.sleep(3)

@@ -175,7 +175,7 @@ async def test_closing_a_suspended_call_closes_the_coroutine(runner, slots):
     assert_nothing_is_kept()
 
 
-async def test_closing_a_call_that_refuses_to_close_is_no_error(runner, slots):
+async def test_closing_a_call_that_refuses_to_close_is_not_an_error(runner, slots):
     stop = []
 
     async def work():

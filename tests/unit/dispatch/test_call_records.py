@@ -79,7 +79,7 @@ def test_a_result_without_an_error_is_well_unless_it_says_not() -> None:
     assert outcome_of(Result([], is_error=True)) == ("error", None)
 
 
-def test_whoever_is_gone_has_not_cancelled_and_nothing_else_changes() -> None:
+def test_anyone_who_is_gone_has_not_cancelled_and_nothing_else_changes() -> None:
     assert outcome_of(asyncio.CancelledError(), is_gone=True) == ("disconnected", None)
     for error, outcome, code in WORDS:
         if outcome != "cancelled":
@@ -220,7 +220,7 @@ async def test_the_log_says_how_a_call_ended_and_only_where_somebody_reads_it(
     assert "hush" not in str(vars(line))
 
 
-def test_the_size_of_a_result_is_that_of_its_texts_and_data() -> None:
+def test_the_size_of_a_result_is_the_one_of_its_texts_and_data() -> None:
     assert result_size(Result([])) == 0
     assert result_size(Result([text_block("abc"), text_block("de")])) == 5
     assert result_size(Result([text_block("äöü€")])) == 9

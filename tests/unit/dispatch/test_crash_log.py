@@ -313,7 +313,7 @@ async def test_a_thousand_deep_crashes_delay_nobody_and_log_little(reporter, run
     assert sum(len(text.encode()) for text in messages(caplog)) < 1_000_000
 
 
-def test_what_was_left_out_is_counted_after_a_quiet_time_too(reporter, caplog, monkeypatch):
+def test_anything_that_was_left_out_is_counted_after_a_quiet_time_too(reporter, caplog, monkeypatch):
     monkeypatch.setattr(crash, "IDLE_S", 0.01)
     monkeypatch.setattr(crash, "FULL_REPORTS", 1)
     monkeypatch.setattr(crash, "SHORT_LINES", 1)

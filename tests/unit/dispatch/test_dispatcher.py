@@ -66,7 +66,7 @@ async def test_a_caller_may_shorten_the_deadline_but_not_extend_it() -> None:
             await server.call("wait", timeout_s=wrong)
 
 
-async def test_what_a_plain_function_leaves_to_be_awaited_is_awaited() -> None:
+async def test_anything_that_a_plain_function_leaves_to_be_awaited_is_awaited() -> None:
     server = MCPServer()
     loops: list[Any] = []
 
@@ -90,7 +90,7 @@ async def test_what_a_plain_function_leaves_to_be_awaited_is_awaited() -> None:
     assert loops == [asyncio.get_running_loop()] * 2
 
 
-async def test_what_is_awaited_later_keeps_to_the_same_deadline() -> None:
+async def test_anything_that_is_awaited_later_keeps_to_the_same_deadline() -> None:
     server = MCPServer(timeout_s=0.05)
     never = asyncio.Event()
     server.add(lambda: never.wait(), name="wait")
@@ -246,7 +246,7 @@ async def test_two_errors_at_once_are_a_crash() -> None:
     assert "failed unexpectedly" in (await server.call("fail")).text
 
 
-async def test_what_is_wrong_with_another_tool_is_not_told_to_the_caller_of_this_one() -> None:
+async def test_anything_that_is_wrong_with_another_tool_is_not_told_to_the_caller_of_this_one() -> None:
     server = MCPServer()
 
     @server.tool

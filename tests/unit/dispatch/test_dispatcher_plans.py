@@ -130,7 +130,7 @@ async def test_a_tool_that_is_removed_while_it_is_built_does_not_come_back() -> 
     assert [tool.name for tool in server.dispatcher.view()] == ["other"]
 
 
-async def test_what_cannot_be_built_is_unknown_and_the_reason_is_at_hand() -> None:
+async def test_anything_that_cannot_be_built_is_unknown_and_the_reason_is_at_hand() -> None:
     server = MCPServer()
     server.add(lambda: 1, name="broken", input_schema={"type": "array"})
     for _ in range(2):
@@ -258,7 +258,7 @@ async def test_a_wrapper_around_a_stream_is_awaited_as_what_it_is() -> None:
     assert (await server.call("part")).structured_content == [0, 1]
 
 
-async def test_what_is_left_to_be_awaited_has_only_the_time_that_is_left() -> None:
+async def test_anything_that_is_left_to_be_awaited_has_only_the_time_that_is_left() -> None:
     server = MCPServer()
     never = asyncio.Event()
 
@@ -320,7 +320,7 @@ async def test_figures_have_the_time_that_calls_took() -> None:
     assert 0 < server.dispatcher.stats["quick"].total_s <= time.perf_counter() - started
 
 
-async def test_what_is_left_to_be_awaited_has_all_the_time_that_is_left() -> None:
+async def test_anything_that_is_left_to_be_awaited_has_all_the_time_that_is_left() -> None:
     server = MCPServer()
 
     async def later() -> str:

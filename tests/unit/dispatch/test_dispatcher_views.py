@@ -31,7 +31,7 @@ def make_server(*rules: Rule, **options: Any) -> MCPServer:
 # --- arguments that headers repeat ---
 
 
-async def test_what_headers_repeat_is_the_same_before_and_after_the_first_call() -> None:
+async def test_anything_that_headers_repeat_is_the_same_before_and_after_the_first_call() -> None:
     server = make_server()
     dispatcher = server.dispatcher
     assert dispatcher.mirrored("say") == REPEATED
@@ -41,7 +41,7 @@ async def test_what_headers_repeat_is_the_same_before_and_after_the_first_call()
     assert dispatcher.mirrored("SAY") == REPEATED
 
 
-async def test_who_may_not_see_a_tool_learns_nothing_of_its_headers() -> None:
+async def test_anyone_who_may_not_see_a_tool_learns_nothing_of_its_headers() -> None:
     server = make_server(Rule(deny=["say"], who=["key:ben"]))
     dispatcher = server.dispatcher
     for _ in range(2):
@@ -51,7 +51,7 @@ async def test_who_may_not_see_a_tool_learns_nothing_of_its_headers() -> None:
 
 
 @pytest.mark.parametrize("name", ["nowhere", "", None, 1, [], {}])
-async def test_what_is_no_tool_repeats_nothing_in_headers(name: Any) -> None:
+async def test_anything_that_is_not_a_tool_repeats_nothing_in_headers(name: Any) -> None:
     for server in (make_server(), make_server(Rule(deny=["say"], who=["key:ben"]))):
         assert server.dispatcher.mirrored(name, ANA) is None
         await server.call("say", principal=ANA)

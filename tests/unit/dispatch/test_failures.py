@@ -35,7 +35,7 @@ def test_questions_that_tasks_of_a_tool_asked_at_once_are_asked_together() -> No
         BaseExceptionGroup("group", [InputNeeded({"who": WHO}), ValueError("no")]),
     ],
 )
-def test_what_failed_asks_nothing(error: BaseException) -> None:
+def test_anything_that_failed_asks_nothing(error: BaseException) -> None:
     raise_questions(error)
 
 

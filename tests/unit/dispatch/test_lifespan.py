@@ -194,7 +194,7 @@ async def test_a_close_that_fails_or_hangs_does_not_prevent_others(
     assert messages == ["closing Hanging failed", "closing Failing failed"]
 
 
-async def test_a_method_that_is_a_tool_or_needs_arguments_is_no_hook(
+async def test_a_method_that_is_a_tool_or_needs_arguments_is_not_a_hook(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     opened: list[str] = []

@@ -303,7 +303,7 @@ async def test_a_policy_that_was_used_without_a_start_is_closed(tmp_path: Path) 
         (lambda call: None, "must take two arguments, call and next"),
     ],
 )
-def test_what_cannot_be_middleware_is_refused(part: Any, problem: str) -> None:
+def test_anything_that_cannot_be_middleware_is_refused(part: Any, problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem):
         MCPServer(middleware=[part])
 

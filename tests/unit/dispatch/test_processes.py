@@ -72,7 +72,7 @@ async def test_large_arguments_pass(runner, slots):
     assert await run(runner, slots, targets.measure, b"x" * 20_000_000) == 20_000_000
 
 
-def test_what_the_function_prints_goes_to_standard_error_and_its_input_is_empty():
+def test_anything_that_the_function_prints_goes_to_standard_error_and_its_input_is_empty():
     program = """
 import asyncio
 from tests.unit.dispatch import targets
@@ -223,7 +223,7 @@ async def test_modules_loaded_by_path_are_loaded_there_first(runner, slots, tmp_
         await runner.run_process(slots, module.answer, (), {}, START_S, preload)
 
 
-async def test_what_the_parent_can_import_the_process_can(runner, slots, tmp_path, monkeypatch):
+async def test_anything_that_the_parent_can_import_the_process_can(runner, slots, tmp_path, monkeypatch):
     (tmp_path / "found_by_path_only.py").write_text("def answer():\n    return 42\n")
     assert await run(runner, slots, targets.add, 1, 2) == 3  # the process is there before the path is
     monkeypatch.syspath_prepend(str(tmp_path))

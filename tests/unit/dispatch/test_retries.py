@@ -76,7 +76,7 @@ async def test_after_the_last_try_the_call_fails(options: dict[str, Any]) -> Non
     ],
     ids=lambda error: type(error).__name__,
 )
-async def test_what_a_tool_means_for_its_caller_ends_the_call(error: BaseException) -> None:
+async def test_anything_that_a_tool_means_for_its_caller_ends_the_call(error: BaseException) -> None:
     flaky = Flaky(error)
     try:
         result = await serve(flaky.work_sync, run="thread").call("work")

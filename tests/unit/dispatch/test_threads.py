@@ -217,7 +217,7 @@ async def test_work_that_ends_in_time_is_not_told_to_stop(runner, slots):
     assert told == []
 
 
-async def test_what_an_abandoned_thread_raises_is_dropped(runner, slots):
+async def test_anything_that_an_abandoned_thread_raises_is_dropped(runner, slots):
     release = threading.Event()
 
     def work():

@@ -85,7 +85,7 @@ async def test_a_tool_of_the_same_name_is_the_one_that_is_called() -> None:
     assert (await server.call(f"toolcrib_{CALL}", {"name": "polish_1"})).text == "ship 1 shines 1 times"
 
 
-def test_what_is_shown_stays_one_object_until_the_tools_change() -> None:
+def test_anything_that_is_shown_stays_one_object_until_the_tools_change() -> None:
     server = harbour(search="always", dynamic=True)
     before = server.dispatcher.shown()
     assert server.dispatcher.shown() is before
@@ -106,7 +106,9 @@ def test_what_is_shown_stays_one_object_until_the_tools_change() -> None:
         ([{"destructive": True}, {"read_only": True}], {}),
     ],
 )
-def test_what_is_said_of_calling_is_what_holds_for_all(options: list[Any], hints: dict[str, bool]) -> None:
+def test_anything_that_is_said_of_calling_is_what_holds_for_all(
+    options: list[Any], hints: dict[str, bool]
+) -> None:
     server = MCPServer(search="always")
     server.add([polish(number, **each) for number, each in enumerate(options)])
     assert server.list_shown()[1].annotations == hints
@@ -134,7 +136,7 @@ async def test_a_server_says_at_its_start_that_and_why_it_shows_the_pair(
     assert PINNED in words
 
 
-async def test_who_asked_for_the_pair_is_not_warned(caplog: pytest.LogCaptureFixture) -> None:
+async def test_anyone_who_asked_for_the_pair_is_not_warned(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "toolcrib"):
         async with harbour(search="always"):
             pass
@@ -204,7 +206,7 @@ async def test_a_server_without_the_pair_does_not_know_it() -> None:
                 await server.call(name, {"query": "x", "name": "polish_1"})
 
 
-async def test_what_is_found_is_cut_where_it_would_be_too_long() -> None:
+async def test_anything_that_is_found_is_cut_where_it_would_be_too_long() -> None:
     server = MCPServer(search="always")
     for number in range(5):
         words = f"Polish ship {number}. " + "It is done with great care and a soft cloth. " * 400
@@ -273,7 +275,7 @@ async def tell(server: MCPServer, who: Principal, name: str, arguments: dict[str
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize("hidden", HIDDEN.values(), ids=HIDDEN)
-async def test_who_is_denied_a_tool_of_that_name_hears_what_they_would_hear_without_it(
+async def test_anyone_who_is_denied_a_tool_of_that_name_hears_what_they_would_hear_without_it(
     hidden: list[Tool], version: str
 ) -> None:
     there, not_there = make_harbour(*hidden), make_harbour()
@@ -299,7 +301,7 @@ async def test_who_is_denied_a_tool_of_that_name_hears_what_they_would_hear_with
 
 
 @pytest.mark.parametrize("hidden", HIDDEN.values(), ids=HIDDEN)
-async def test_who_may_call_it_calls_it_and_the_pair_by_another_name(hidden: list[Tool]) -> None:
+async def test_anyone_who_may_call_it_calls_it_and_the_pair_by_another_name(hidden: list[Tool]) -> None:
     server = make_harbour(*hidden)
     assert names(server, BEN) == PAIR  # and that changes nothing for others
     finder, caller = names(server, ANA)
@@ -322,7 +324,7 @@ async def test_a_tool_that_is_denied_to_all_takes_the_name_from_nobody() -> None
         assert await tell(server, who, f"toolcrib_{CALL}", {}) == f"Unknown tool: toolcrib_{CALL}"
 
 
-async def test_who_has_a_short_list_has_no_pair_though_others_have() -> None:
+async def test_anyone_who_has_a_short_list_has_no_pair_though_others_have() -> None:
     rules = [Rule(allow=["*"], who=["key:ana"]), Rule(allow=["polish_1"])]
     server = MCPServer("harbour", policy=Policy(rules=rules), search_budget_tokens=500)
     server.add([polish(number) for number in range(50)])

@@ -69,7 +69,7 @@ async def test_the_question_shows_the_tool_and_its_arguments() -> None:
     assert await ask_about({}) == "Run 'wipe'?"
 
 
-async def test_what_would_hide_in_a_question_is_spelt_out() -> None:
+async def test_anything_that_would_hide_in_a_question_is_spelt_out() -> None:
     assert await ask_about({"what": "a\nRun 'add'?"}) == (
         "Run 'wipe' with these arguments?\n  what: a\\nRun 'add'?"
     )
@@ -335,7 +335,7 @@ async def test_only_the_arguments_that_a_rule_means_are_asked_about(tmp_path: Pa
 
 
 @pytest.mark.parametrize("amount", [{"rate": "1/h"}, {"daily": 1}])
-async def test_a_call_that_comes_again_is_no_second_hit(tmp_path: Path, amount: Any) -> None:
+async def test_a_call_that_comes_again_is_not_a_second_hit(tmp_path: Path, amount: Any) -> None:
     async with (
         open_bench(tmp_path, rules=RULES, limits=[Limit(tools=["wipe"], **amount)]) as bench,
         Voice(bench.server, elicitation={}) as client,
@@ -388,7 +388,7 @@ async def test_an_older_client_that_cannot_be_asked_gets_no_run(
     assert bench.outcomes() == ["denied"]
 
 
-async def test_an_answer_that_is_none_is_no_yes(tmp_path: Path) -> None:
+async def test_an_answer_that_is_none_is_not_a_yes(tmp_path: Path) -> None:
     async with (
         open_bench(tmp_path, rules=RULES) as bench,
         Voice(bench.server, "2025-11-25", elicitation={}) as client,
@@ -417,7 +417,7 @@ async def test_the_place_is_free_while_a_person_thinks(tmp_path: Path, version: 
         assert await client.text("add", {"a": 2}) == "3"
 
 
-async def test_who_leaves_while_asked_leaves_nothing_behind(tmp_path: Path) -> None:
+async def test_anyone_who_leaves_while_asked_leaves_nothing_behind(tmp_path: Path) -> None:
     limits = [Limit(concurrency=1, per="all"), Limit(daily=2, tools=["wipe"], per="all")]
     async with open_bench(tmp_path, rules=RULES, limits=limits) as bench:
         for _ in range(5):  # a budget is given back where the tool never ran

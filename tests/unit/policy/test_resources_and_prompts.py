@@ -89,7 +89,7 @@ async def test_a_rule_hides_the_kinds_that_it_names(rule: Rule, hidden: dict[str
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", MODERN])
-async def test_what_is_denied_gets_the_answer_of_what_is_unknown(version: str) -> None:
+async def test_anything_that_is_denied_gets_the_answer_of_what_is_unknown(version: str) -> None:
     server = make_server(rules=[Rule(deny=["prompt:report", "resource:*"], who=["key:ana"])])
 
     async def answers(pipe: RawPipe, uri: str, name: str) -> list[Any]:

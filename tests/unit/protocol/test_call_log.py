@@ -39,7 +39,9 @@ def test_a_list_is_one_line_at_info_and_has_its_tools_at_debug(caplog: pytest.Lo
     assert caplog.messages == ["Client requesting the next tools"]
 
 
-def test_what_a_client_writes_cannot_look_like_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_anything_that_a_client_writes_cannot_look_like_a_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.INFO, "toolcrib")
     log_call("evil\n12:00:00 error: fake", {"a\x1b[2J": 1, "\ud800": 2}, values=False)
     assert caplog.messages == [
@@ -51,7 +53,7 @@ def test_what_a_client_writes_cannot_look_like_a_line_of_the_log(caplog: pytest.
     assert caplog.messages[1] == 'Arguments: {"a": "line\\nbreak \\u2028"}'
 
 
-def test_what_a_client_writes_at_length_is_cut(caplog: pytest.LogCaptureFixture) -> None:
+def test_anything_that_a_client_writes_at_length_is_cut(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "toolcrib")
     log_call("x" * 1000, {f"{number}{'y' * 1000}": 1 for number in range(MAX_LOGGED_NAMES + 7)}, values=False)
     assert all(len(message) < 70 * MAX_LOGGED_NAMES for message in caplog.messages)

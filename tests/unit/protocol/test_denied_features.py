@@ -25,7 +25,7 @@ async def test_an_older_prompt_is_unknown_where_the_newest_is_denied() -> None:
             assert (error["code"], error["message"]) == (-32602, f"Unknown prompt: {name}")
 
 
-async def test_what_a_policy_may_keep_from_others_is_not_cached_for_all() -> None:
+async def test_anything_that_a_policy_may_keep_from_others_is_not_cached_for_all() -> None:
     for policy, scope in ((None, "public"), (Policy(scopes={"admin": ["resource:shop://*"]}), "private")):
         server = MCPServer("shop", policy=policy)
         server.add_resource("shop://hours", "9 to 5")

@@ -55,7 +55,7 @@ def test_notifications_and_requests_are_written_out() -> None:
     assert messages.encode_notification("m", {"a": 1}) == b'{"jsonrpc":"2.0","method":"m","params":{"a":1}}'
 
 
-def test_what_is_taken_without_an_answer_is_accepted() -> None:
+def test_anything_that_is_taken_without_an_answer_is_accepted() -> None:
     assert (messages.ACCEPTED.body, messages.ACCEPTED.status, messages.ACCEPTED.headers) == (None, 202, ())
 
 

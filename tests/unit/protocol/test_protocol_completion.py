@@ -243,7 +243,7 @@ async def test_a_client_that_asks_too_often_is_slowed_down(monkeypatch: pytest.M
         assert "Too many completions" in error["message"]
 
 
-async def test_what_is_hidden_or_disabled_is_not_completed() -> None:
+async def test_anything_that_is_hidden_or_disabled_is_not_completed() -> None:
     rules = [Rule(deny=["prompt:plan"]), Rule(deny=["resource:shop://*"])]
     server = make_server(policy=Policy(rules=rules))
     refs = {

@@ -51,7 +51,9 @@ CALL = {b"mcp-protocol-version": VERSION, b"mcp-method": b"tools/call"}
         ({**CALL, b"mcp-name": b"=?base64?YWR?="}, "add", "Mcp-Name is not valid base64 of UTF-8"),
     ],
 )
-def test_what_is_wrong_with_a_header_is_said(headers: dict[bytes, bytes], name: Any, words: str) -> None:
+def test_anything_that_is_wrong_with_a_header_is_said(
+    headers: dict[bytes, bytes], name: Any, words: str
+) -> None:
     with pytest.raises(RPCError) as caught:
         check_headers(headers, "2026-07-28", "tools/call", {"name": name})
     assert (caught.value.code, caught.value.message) == (HEADER_MISMATCH, f"Header mismatch: {words}")
@@ -125,7 +127,7 @@ def test_a_method_that_differs_is_refused_though_all_else_agrees(header: bytes, 
         ({b"mcp-param-city": REPEATED}, {"a": {"b": "x"}}, "is there more than once"),
     ],
 )
-def test_what_is_wrong_with_a_mirrored_argument_is_said(
+def test_anything_that_is_wrong_with_a_mirrored_argument_is_said(
     headers: dict[bytes, bytes], arguments: Any, words: str
 ) -> None:
     mirrored = {("a", "b"): "City"}

@@ -33,7 +33,7 @@ class Wall:
         return self.now
 
 
-def test_what_was_sealed_is_opened_with_the_same_call() -> None:
+def test_anything_that_was_sealed_is_opened_with_the_same_call() -> None:
     sealer = StateSealer(now=Wall())
     state = sealer.seal(CALL, {"who": {"action": "accept"}})
     assert sealer.open(state, ["ada", "greet", {"a": 1}]).answers == {"who": {"action": "accept"}}
@@ -60,7 +60,7 @@ def test_a_state_that_was_changed_anywhere_is_refused() -> None:
 
 
 @pytest.mark.parametrize("state", [None, 5, {}, "", "x", "-TAMPERED", "\u00e9", "A" * 10_000_000])
-def test_what_is_no_state_is_refused(state: Any) -> None:
+def test_anything_that_is_not_a_state_is_refused(state: Any) -> None:
     with pytest.raises(RPCError):
         StateSealer(now=Wall()).open(state, CALL)
 

@@ -31,7 +31,9 @@ NO_TOKEN = "progressToken must be a string or an integer"
         (read_token, {"progressToken": 0}, 0),
     ],
 )
-def test_what_has_the_right_shape_is_taken(check: Check, params: Mapping[str, Any], found: Any) -> None:
+def test_anything_that_has_the_right_shape_is_taken(
+    check: Check, params: Mapping[str, Any], found: Any
+) -> None:
     assert check(params) == found
 
 
@@ -50,7 +52,9 @@ def test_what_has_the_right_shape_is_taken(check: Check, params: Mapping[str, An
         (read_token, {"progressToken": 1.5}, NO_TOKEN),
     ],
 )
-def test_what_has_not_is_refused_in_words(check: Check, params: Mapping[str, Any], words: str) -> None:
+def test_anything_that_has_not_is_refused_in_words(
+    check: Check, params: Mapping[str, Any], words: str
+) -> None:
     with pytest.raises(RPCError) as caught:
         check(params)
     fault = caught.value

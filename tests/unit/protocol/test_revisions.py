@@ -63,7 +63,7 @@ def wrapped(schema: dict[str, Any]) -> Any:
     return LEGACY["2025-11-25"].shape_tool(ToolDefinition("t", output_schema=schema))["outputSchema"]
 
 
-def test_an_output_that_is_no_object_is_advertised_below_a_key() -> None:
+def test_an_output_that_is_not_an_object_is_advertised_below_a_key() -> None:
     inner = {"type": "array", "items": {"type": "number"}}
     assert wrapped(inner) == {"type": "object", "properties": {"result": inner}, "required": ["result"]}
     assert wrapped({"type": "object", "properties": {}}) == {"type": "object", "properties": {}}
@@ -87,7 +87,7 @@ def shaped(revision: Revision, result: Result, schema: dict[str, Any] | None = N
     return revision.shape_result(result, schema)
 
 
-def test_data_that_is_no_object_goes_as_it_is_or_below_a_key() -> None:
+def test_data_that_is_not_an_object_goes_as_it_is_or_below_a_key() -> None:
     result = Result.of("3", 3)
     assert shaped(MODERN, result)["structuredContent"] == 3
     assert shaped(LEGACY["2025-06-18"], result)["structuredContent"] == {"result": 3}

@@ -36,7 +36,7 @@ def open_one(sessions: Sessions, principal: Principal = ADA) -> Session:
     return session
 
 
-def test_a_session_is_found_by_its_id_and_by_whoever_opened_it(clock: Clock) -> None:
+def test_a_session_is_found_by_its_id_and_by_anyone_who_opened_it(clock: Clock) -> None:
     sessions = Sessions(clock)
     session = open_one(sessions)
     assert session.id is not None
@@ -46,7 +46,7 @@ def test_a_session_is_found_by_its_id_and_by_whoever_opened_it(clock: Clock) -> 
     assert sessions.find("", ADA) is None
 
 
-def test_who_opens_too_many_loses_the_one_used_longest_ago(clock: Clock) -> None:
+def test_anyone_who_opens_too_many_loses_the_one_used_longest_ago(clock: Clock) -> None:
     sessions = Sessions(clock, per_principal=3)
     first, second, third = (open_one(sessions) for _ in range(3))
     other = open_one(sessions, EVE)
@@ -80,7 +80,7 @@ def test_in_a_full_table_the_owner_with_the_most_loses_the_one_that_is_missed_le
     assert second not in sessions
 
 
-def test_who_shows_nothing_is_counted_by_address(clock: Clock) -> None:
+def test_anyone_who_shows_nothing_is_counted_by_address(clock: Clock) -> None:
     sessions = Sessions(clock, limit=4, per_principal=1)
     addresses = ["192.0.2.1", "2001:db8::1", "2001:db8::2", "2001:db8:0:1::1", "2001:db8::3"]
     opened = []
@@ -122,7 +122,9 @@ def test_a_session_expires_when_it_is_asked_for_or_another_begins(clock: Clock) 
     assert len(sessions) == 0
 
 
-def test_what_is_read_or_runs_does_not_expire_and_its_time_begins_when_that_ends(clock: Clock) -> None:
+def test_anything_that_is_read_or_runs_does_not_expire_and_its_time_begins_when_that_ends(
+    clock: Clock,
+) -> None:
     sessions = Sessions(clock, idle_s=10)
     reading, running, idle = (open_one(sessions) for _ in range(3))
     reading.streams = SessionStreams()

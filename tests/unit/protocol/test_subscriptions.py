@@ -69,7 +69,7 @@ async def test_a_dynamic_server_grants_what_is_asked_for() -> None:
         assert (await listen(pipe, promptsListChanged="yes", other=True))[1] == {}
 
 
-async def test_what_a_principal_may_not_see_is_not_granted() -> None:
+async def test_anything_that_a_principal_may_not_see_is_not_granted() -> None:
     policy = Policy(rules=[Rule(deny=["resource:shop://stock"], who=["key:ana"])])
     server = make_server(policy=policy)
     async with server:

@@ -492,7 +492,7 @@ async def test_a_client_that_cannot_be_written_to_does_not_keep_news_from_others
 
 
 @pytest.mark.parametrize("ids", ["x", [1], {}, ["x"] * 101])
-async def test_what_is_no_list_of_tasks_cannot_be_listened_to(tmp_path: Path, ids: Any) -> None:
+async def test_anything_that_is_not_a_list_of_tasks_cannot_be_listened_to(tmp_path: Path, ids: Any) -> None:
     async with serving(tmp_path) as (_, client):
         with pytest.raises(RefusedError, match="taskIds must be a list") as refused:
             await client.request("subscriptions/listen", notifications={"taskIds": ids})
@@ -560,7 +560,7 @@ async def test_a_request_without_a_task_id_is_refused(tmp_path: Path, params: di
 
 
 @pytest.mark.parametrize("given", [None, 5, [], "x", {"who": "x" * 300_000}])
-async def test_answers_that_are_no_object_or_too_long_are_refused(tmp_path: Path, given: Any) -> None:
+async def test_answers_that_are_not_an_object_or_too_long_are_refused(tmp_path: Path, given: Any) -> None:
     async with serving(tmp_path) as (_, client):
         id_ = await client.start("ask_later")
         with pytest.raises(RefusedError, match="inputResponses must be") as refused:
@@ -613,7 +613,7 @@ async def test_middleware_sees_the_real_end_of_a_task(tmp_path: Path) -> None:
     assert seen == ["task work", "worked on a"]
 
 
-async def test_a_call_that_is_refused_is_no_task(tmp_path: Path) -> None:
+async def test_a_call_that_is_refused_is_not_a_task(tmp_path: Path) -> None:
     policy = Policy(limits=[Limit(tools=["work"], concurrency=1)])
     async with serving(tmp_path, policy=policy) as (shop, client):
         id_ = await client.start("work", label="a")

@@ -148,7 +148,7 @@ def problems(server: MCPServer) -> list[tuple[str, str]]:
     return [(finding.code, finding.level) for finding in server.dispatcher.find_app_problems()]
 
 
-def test_what_a_page_loads_is_left_to_the_host() -> None:
+def test_anything_that_a_page_loads_is_left_to_the_host() -> None:
     page = PAGE.format("<script src='https://cdn.example/x.js'></script>")
     assert problems(shop(page)) == []
 

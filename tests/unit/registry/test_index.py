@@ -127,7 +127,7 @@ def test_putting_a_tool_in_the_place_of_another_keeps_the_order_and_forgets_old_
     space.check_free(named("say"))
 
 
-def test_what_is_dropped_leaves_nothing_behind() -> None:
+def test_anything_that_is_dropped_leaves_nothing_behind() -> None:
     one, two = named("echo", version="1", aliases=["say"]), named("echo", version="2", aliases=["talk"])
     space = space_of(one, two)
     space.drop(space.find("echo@1"))

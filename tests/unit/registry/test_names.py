@@ -89,13 +89,13 @@ def test_shortening_does_not_hide_what_the_rule_refuses() -> None:
         name_tool(named("a" * 40 + " ; drop " + "b" * 40), None, "_", PORTABLE)
 
 
-def test_what_was_never_a_name_is_not_shortened() -> None:
+def test_anything_that_was_never_a_name_is_not_shortened() -> None:
     with pytest.raises(InvalidNameError, match="got 513"):
         name_tool(named("a" * 513), None, "_", PORTABLE)
 
 
 @pytest.mark.parametrize("namespace", [None, "app"])
-def test_a_name_that_is_no_text_is_refused_with_and_without_prefix(namespace: str | None) -> None:
+def test_a_name_that_is_not_text_is_refused_with_and_without_prefix(namespace: str | None) -> None:
     with pytest.raises(InvalidToolError, match="must be string, got <class 'int'>"):
         name_tool(named(123), namespace, "_", PORTABLE)
 

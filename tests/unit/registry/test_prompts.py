@@ -219,7 +219,7 @@ def test_the_list_says_how_to_write_each_argument() -> None:
     }
 
 
-async def test_dependencies_and_the_context_are_no_arguments() -> None:
+async def test_dependencies_and_the_context_are_not_arguments() -> None:
     server = MCPServer("shop")
 
     def get_stock() -> dict[str, int]:
@@ -241,7 +241,7 @@ async def test_dependencies_and_the_context_are_no_arguments() -> None:
 # --- what may be a prompt ------------------------------------------------------------------------------
 
 
-def test_what_cannot_be_a_prompt_is_refused() -> None:
+def test_anything_that_cannot_be_a_prompt_is_refused() -> None:
     server = MCPServer("shop")
     with pytest.raises(InvalidToolError, match="A lambda needs a name"):
         server.prompt(lambda: "x")

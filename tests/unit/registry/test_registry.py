@@ -50,7 +50,7 @@ def test_add_takes_a_tool_a_function_and_a_tool_object(tools: ToolRegistry) -> N
     assert (tools.get("add").origin, tools.get("thing").origin) == (add, thing)
 
 
-def test_add_refuses_what_is_no_tool(tools: ToolRegistry) -> None:
+def test_add_refuses_what_is_not_a_tool(tools: ToolRegistry) -> None:
     with pytest.raises(InvalidToolError, match="Not a tool: int"):
         tools.add(5)
     assert state(tools) == (0, [], [], 0)
@@ -182,7 +182,7 @@ def test_a_tool_object_whose_own_code_fails_is_one_more_finding(tools: ToolRegis
     assert report.errors[0].message == "Moody cannot be read as a tool: RuntimeError: not today"
 
 
-def test_a_batch_of_nothing_is_no_change(tools: ToolRegistry, heard: list[Change]) -> None:
+def test_a_batch_of_nothing_is_not_a_change(tools: ToolRegistry, heard: list[Change]) -> None:
     assert tools.add_all([]).ok
     assert not tools.add_all([5]).ok
     assert (heard, tools.revision) == ([], 0)

@@ -109,7 +109,7 @@ def test_disabling_hides_and_enabling_brings_back_in_the_same_place(
     assert [change.kind for change in heard] == ["added", "disabled", "enabled"]
 
 
-def test_switching_what_is_so_already_is_no_change(tools: ToolRegistry, heard: list[Change]) -> None:
+def test_switching_what_is_so_already_is_not_a_change(tools: ToolRegistry, heard: list[Change]) -> None:
     tools.add(named("one"))
     tools.enable("one")
     tools.disable("one")
@@ -268,7 +268,7 @@ def test_a_listener_may_read_and_write_the_registry(tools: ToolRegistry) -> None
     assert names(tools) == ["one", "two"]
 
 
-def test_who_ends_a_subscription_hears_no_more(tools: ToolRegistry, heard: list[Change]) -> None:
+def test_anyone_who_ends_a_subscription_hears_no_more(tools: ToolRegistry, heard: list[Change]) -> None:
     others: list[Change] = []
     end = tools.subscribe(others.append)
     tools.add(named("one"))

@@ -163,7 +163,7 @@ def test_variables_and_parameters_must_agree() -> None:
     assert len(server.resources) == 0
 
 
-def test_what_cannot_be_a_resource_is_refused() -> None:
+def test_anything_that_cannot_be_a_resource_is_refused() -> None:
     server = MCPServer("shop")
     with pytest.raises(InvalidToolError, match="A Link cannot be a resource"):
         server.add_resource("shop://x", Link("a:b", "b"))
@@ -236,7 +236,7 @@ async def test_another_spelling_of_an_exact_uri_is_that_resource_and_not_a_templ
     ]
 
 
-async def test_a_template_does_not_stand_in_for_a_disabled_resource() -> None:
+async def test_a_template_does_not_replace_a_disabled_resource() -> None:
     server = MCPServer("shop")
     server.resource("shop://{id}")(lambda id: f"template {id}")
     server.add_resource("shop://secret", "exact")
@@ -465,7 +465,7 @@ def test_selectors_choose_among_all_kinds(include: list[str], exclude: list[str]
     assert [tool.name for tool in server.dispatcher.published()] == names
 
 
-def test_what_is_disabled_there_is_disabled_here() -> None:
+def test_anything_that_is_disabled_there_is_disabled_here() -> None:
     other = make_other()
     other.resources.disable("other://fixed")
     other.prompts.disable("greet")

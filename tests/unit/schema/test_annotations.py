@@ -86,7 +86,7 @@ def test_the_result_is_blamed_by_its_own_name() -> None:
     assert caught.value.parameter == "return"
 
 
-def test_text_that_is_no_python_is_refused() -> None:
+def test_text_that_is_not_python_is_refused() -> None:
     def take(a: Any) -> None: ...
 
     take.__annotations__["a"] = "int +"

@@ -128,7 +128,7 @@ def test_a_name_that_resembles_none_gets_those_that_there_are() -> None:
     assert refusal(Line, {"article": "x", "zzz": 1}) == expected
 
 
-def test_what_is_missing_is_reported_with_what_is_unknown() -> None:
+def test_anything_that_is_missing_is_reported_with_what_is_unknown() -> None:
     found = refusal(list[Line], [{"artikle": "x"}])
     assert "'value[0].artikle': not a known name (did you mean 'article'?)" in found
     assert "'value[0].article': required, but missing" in found
@@ -205,7 +205,7 @@ def test_the_option_of_a_union_that_has_all_names_is_taken() -> None:
     assert load(Short | Long, {**value, "more": 1}, extra="ignore") == Short("x")
 
 
-def test_the_error_is_that_of_the_option_which_was_meant() -> None:
+def test_the_error_is_the_one_of_the_option_which_was_meant() -> None:
     found = refusal(Card | Cash, {"kind": "cash", "currencey": "CHF"})
     assert found == "'value.currencey': not a known name (did you mean 'currency'?)"
 

@@ -177,7 +177,7 @@ class TestDescription:
         text = "Run code.\n\nLike this:\n\n    if x:\n        y()"
         assert parse_docstring(text).description == text
 
-    def test_a_header_inside_a_sentence_is_no_header(self) -> None:
+    def test_a_header_inside_a_sentence_is_not_a_header(self) -> None:
         text = "Takes\nargs: foo\nand Returns: bar\n\nARGS:\n    x: y\n\nOn Args:\n    x: y"
         docs = parse_docstring(text)
         assert (docs.style, docs.params, docs.description) == ("plain", (), text)
@@ -283,5 +283,5 @@ class TestTypeHints:
             ),
         ],
     )
-    def test_anything_else_is_no_hint(self, text: str) -> None:
+    def test_anything_else_is_not_a_hint(self, text: str) -> None:
         assert type_hint_of(text) is None

@@ -28,7 +28,7 @@ class TestGoogle:
         text = f"Do.\n\nArgs:\n{indent}x: The x\n{indent}{indent}goes on.\n{indent}y: The y."
         assert params_of(text) == {"x": "The x goes on.", "y": "The y."}
 
-    def test_types_stand_in_parentheses(self) -> None:
+    def test_types_are_in_parentheses(self) -> None:
         text = """Do.
 
         Args:

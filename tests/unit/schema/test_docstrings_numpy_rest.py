@@ -104,7 +104,7 @@ class TestNumpy:
         )
         assert params_of("Do.\n\nParameters:\n-----------\nx : int\n    The x.") == {"x": "The x."}
 
-    def test_a_rule_below_a_sentence_is_no_title(self) -> None:
+    def test_a_rule_below_a_sentence_is_not_a_title(self) -> None:
         docs = parse_docstring("Do it now.\n---\nMore\n\nReturns\n-------\nThe x.")
         assert docs.description == "Do it now.\n---\nMore"
         assert parse_docstring("Some words\n----------\nMore.").style == "plain"
@@ -213,11 +213,11 @@ class TestRest:
         assert docs.returns == "The y."
         assert docs.raises == (Documented("KeyError", "If z."),)
 
-    def test_the_returned_type_may_stand_in_its_field(self) -> None:
+    def test_the_returned_type_may_be_in_its_field(self) -> None:
         docs = parse_docstring("Do.\n\n:returns int: The sum.")
         assert (docs.returns, docs.returns_type) == ("The sum.", "int")
 
-    def test_tags_may_stand_in_their_field(self) -> None:
+    def test_tags_may_be_in_their_field(self) -> None:
         assert parse_docstring("Do.\n\n:tags read write:\n:tags: admin").tags == ("read", "write", "admin")
 
     def test_a_type_alone_documents_a_parameter(self) -> None:
@@ -238,7 +238,7 @@ class TestRest:
         docs = parse_docstring(f"Do.\n\n{line}\n    and more.\n\n:param y: The y.")
         assert docs.description == f"Do.\n\n{line}\n    and more."
 
-    def test_fields_in_an_indented_example_are_no_fields(self) -> None:
+    def test_fields_in_an_indented_example_are_not_fields(self) -> None:
         text = "Do.\n\n:param x: The x.\n\nWrite it so::\n\n    :param y: words"
         docs = parse_docstring(text)
         assert params_of(text) == {"x": "The x."}

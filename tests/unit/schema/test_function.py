@@ -258,7 +258,7 @@ class TestFieldDefaults:
 
 class TestTypesFromTheDocstring:
     @pytest.mark.requirement("X-17")
-    def test_stand_in_for_missing_hints(self) -> None:
+    def test_replace_missing_hints(self) -> None:
         def search(query, limit=10, exact=False, mode=None, other=3):
             """Search.
 

@@ -168,7 +168,7 @@ class TestPlainTypes:
         assert schema_of(dt.datetime) == {"type": "string", "format": "date-time"}
 
     @pytest.mark.parametrize("text", ["PT", "P", "P1Y", "1D", "P1H", "PT1D", "P1W2D"])
-    def test_what_is_no_duration_is_refused(self, text: str) -> None:
+    def test_anything_that_is_not_a_duration_is_refused(self, text: str) -> None:
         with pytest.raises(InvalidArgumentsError, match="'x'"):
             receive(dt.timedelta, text)
 

@@ -161,7 +161,7 @@ def test_a_null_that_is_a_member_is_that_member_even_where_there_is_a_default() 
     assert plan.bind(plan.check({"x": None})) == {"x": Mixed.NOTHING}
 
 
-def test_a_value_that_is_no_member_leaves_as_it_is_and_is_refused() -> None:
+def test_a_value_that_is_not_a_member_leaves_as_it_is_and_is_refused() -> None:
     from toolcrib.errors import InvalidResultError
 
     with pytest.raises(InvalidResultError, match="expected one of 'r', 'b'"):

@@ -271,7 +271,7 @@ async def test_a_message_for_the_model_may_come_from_a_dependency(name: str) -> 
 
 
 @both_tools
-async def test_what_was_opened_before_a_failing_dependency_is_closed(name: str) -> None:
+async def test_anything_that_was_opened_before_a_failing_dependency_is_closed(name: str) -> None:
     def get_broken(db: Annotated[Db, Depends(open_db)]) -> Db:
         raise KeyError("broken")
 

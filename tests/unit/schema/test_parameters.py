@@ -156,7 +156,7 @@ class TestEverythingCallable:
         assert Tool.from_function(lambda x: x, name="same").name == "same"
 
     @pytest.mark.parametrize("thing", [5, "text", None])
-    def test_what_cannot_be_called_is_refused(self, thing: Any) -> None:
+    def test_anything_that_cannot_be_called_is_refused(self, thing: Any) -> None:
         with pytest.raises(InvalidToolError, match="A tool must be callable"):
             Tool.from_function(thing)
 
@@ -171,7 +171,7 @@ class TestEverythingCallable:
         loop.__wrapped__ = loop  # type: ignore[attr-defined]
         assert find_function(loop) is loop
 
-    def test_what_is_callable_by_a_builtin_stays_itself(self) -> None:
+    def test_anything_that_is_callable_by_a_builtin_stays_itself(self) -> None:
         class Shouter:
             __call__ = "abc".upper
 

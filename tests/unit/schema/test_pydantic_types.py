@@ -111,7 +111,7 @@ class TestByPydantic:
         assert "default" not in tool.definition.input_schema["properties"]["x"]
         assert [finding.code for finding in tool.findings] == ["unpublished-default"]
 
-    def test_what_pydantic_cannot_describe_is_refused_in_one_line(self) -> None:
+    def test_anything_that_pydantic_cannot_describe_is_refused_in_one_line(self) -> None:
         from toolcrib import DefinitionError
 
         class Unknown:
@@ -178,7 +178,7 @@ class TestPlainData:
         found = pydantic_types.to_plain(value)
         assert found == plain if plain is not None else found["name"] == "a"
 
-    def test_of_a_subclass_is_that_of_the_type_below(self) -> None:
+    def test_of_a_subclass_is_the_one_of_the_type_below(self) -> None:
         class Name(str):
             def __str__(self) -> str:
                 return "shown"

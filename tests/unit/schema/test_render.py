@@ -34,11 +34,11 @@ def record(name: str, **fields: Shape) -> Named:
     return Named(name, Record(name, [Field(key, shape) for key, shape in fields.items()]))
 
 
-def test_what_is_used_once_stands_in_its_place() -> None:
+def test_anything_that_is_used_once_is_in_its_place() -> None:
     assert "$defs" not in arguments_schema([Field("a", record("Point", x=TEXT))])
 
 
-def test_what_is_used_twice_is_defined_once() -> None:
+def test_anything_that_is_used_twice_is_defined_once() -> None:
     point = record("Point", x=TEXT)
     schema = arguments_schema(
         [Field("a", point), Field("b", Array(FixedArray((point, point))), description="many")]

@@ -210,7 +210,7 @@ def test_a_misspelt_argument_of_a_policy_is_answered() -> None:
     assert replace(copy.deepcopy(Audit("audit.db")), sync=True) == Audit("audit.db", sync=True)
 
 
-def test_a_policy_is_no_dict() -> None:
+def test_a_policy_is_not_a_dict() -> None:
     with pytest.raises(ConfigurationError, match=r"policy: must be a Policy of toolcrib\.policy, got dict"):
         MCPServer("x", policy={"rules": []})  # type: ignore[arg-type]
 
@@ -260,7 +260,7 @@ async def test_a_context_reports_and_logs_by_their_names(is_async: bool) -> None
         ("progres", "did you mean 'progress'?"),
     ],
 )
-async def test_what_a_context_does_not_have_is_answered(name: str, hint: str) -> None:
+async def test_anything_that_a_context_does_not_have_is_answered(name: str, hint: str) -> None:
     server = MCPServer()
 
     @server.tool

@@ -42,7 +42,7 @@ def test_run_blocks_until_the_transport_has_ended(server: MCPServer) -> None:
     assert not server._running
 
 
-def test_what_goes_wrong_while_it_runs_has_no_context_of_ours(server: MCPServer) -> None:
+def test_anything_that_goes_wrong_while_it_runs_has_no_context_of_ours(server: MCPServer) -> None:
     async def transport(_: MCPServer) -> None:
         raise ValueError("by itself")
 
@@ -100,7 +100,9 @@ async def test_stop_ends_the_transport(server: MCPServer) -> None:
     assert ended == ["cleaned up"]
 
 
-async def test_what_a_transport_raises_comes_out_and_the_server_is_stopped(server: MCPServer) -> None:
+async def test_anything_that_a_transport_raises_comes_out_and_the_server_is_stopped(
+    server: MCPServer,
+) -> None:
     async def transport(running: MCPServer) -> None:
         raise OSError("address in use")
 

@@ -103,7 +103,7 @@ def test_a_lambda_needs_a_name() -> None:
 
 
 @pytest.mark.parametrize("thing", [5, None, b"tools", object()], ids=lambda thing: type(thing).__name__)
-def test_what_tools_cannot_be_read_from_is_refused(thing: Any) -> None:
+def test_anything_that_tools_cannot_be_read_from_is_refused(thing: Any) -> None:
     with pytest.raises(InvalidToolError, match=f"Cannot read tools from {type(thing).__name__}"):
         collect(thing)
 

@@ -174,7 +174,7 @@ def test_a_file_that_imports_the_files_that_import_it_is_loaded_once(tmp_path: P
     assert names(collect(f"{tmp_path}/crib_app.py:server")) == ["add"]
 
 
-def test_definitions_and_handlers_may_stand_in_different_files(tmp_path: Path) -> None:
+def test_definitions_and_handlers_may_be_in_different_files(tmp_path: Path) -> None:
     write(
         tmp_path,
         {

@@ -44,7 +44,7 @@ def test_annotations_that_fit_stay_and_null_says_nothing(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("version", [True, 1.10, [1]])
-def test_a_version_that_is_no_text_is_a_finding(tmp_path: Path, version: Any) -> None:
+def test_a_version_that_is_not_text_is_a_finding(tmp_path: Path, version: Any) -> None:
     found = read(tmp_path, version=version)
     assert [tool.name for tool in found.tools] == ["other"]
     assert [finding.hint for finding in found.findings] == ["write it in quotes"]

@@ -63,7 +63,9 @@ def test_a_text_means_what_json_could_say(text: str, value: Any) -> None:
         ("[" * 100 + "]" * 100, "nested deeper than 64", 1),
     ],
 )
-def test_what_is_not_plain_data_is_refused_with_its_line(text: str, words: str, line: int | None) -> None:
+def test_anything_that_is_not_plain_data_is_refused_with_its_line(
+    text: str, words: str, line: int | None
+) -> None:
     with pytest.raises(SourceError) as refusal:
         value_of(text)
     assert words in str(refusal.value)

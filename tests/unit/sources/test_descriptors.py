@@ -215,7 +215,7 @@ def test_a_file_that_cannot_be_read_says_why_and_where(
     assert refusal.value.source.line == line
 
 
-def test_what_is_not_a_plain_file_of_some_size_is_refused(tmp_path: Path) -> None:
+def test_anything_that_is_not_a_plain_file_of_some_size_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
     with pytest.raises(SourceError, match="is not a file"):
         read_descriptors(tmp_path / "pipe.json")
@@ -291,7 +291,7 @@ def add(a: int, b: int | None = None, kind: str = "yes") -> dict[str, int | None
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
-def test_what_is_written_is_read_back_the_same(form: Format, tmp_path: Path) -> None:
+def test_anything_that_is_written_is_read_back_the_same(form: Format, tmp_path: Path) -> None:
     nullable = Tool.from_handler(
         lambda arguments: None,
         "pick",

@@ -70,7 +70,7 @@ def test_a_file_called_like_a_standard_module_does_not_hide_it(tmp_path: Path) -
     assert not hasattr(tabnanny, "mine")
 
 
-def test_a_file_whose_name_is_no_identifier_is_loaded(tmp_path: Path) -> None:
+def test_a_file_whose_name_is_not_an_identifier_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "my-tools.v2.py").write_text("value = 1")
     module = load_file(tmp_path / "my-tools.v2.py")
     assert module.value == 1
@@ -89,7 +89,7 @@ def test_a_guarded_main_is_not_run(tmp_path: Path) -> None:
     assert load_file(tmp_path / "crib_main.py").ran is False
 
 
-def test_what_is_being_loaded_is_known_meanwhile(tmp_path: Path) -> None:
+def test_anything_that_is_being_loaded_is_known_meanwhile(tmp_path: Path) -> None:
     text = "from toolcrib.sources.loading import currently_loading\nplace = currently_loading()"
     write(tmp_path, {"crib_place.py": text, "calendar.py": text})
     for name in ("crib_place.py", "calendar.py"):
@@ -213,7 +213,7 @@ def test_a_module_that_is_not_there_is_said_to_be_missing(name: str) -> None:
     assert "module:object" in (refusal.value.hint or "")
 
 
-def test_what_a_module_lacks_is_not_taken_for_the_module(
+def test_anything_that_a_module_lacks_is_not_taken_for_the_module(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(
@@ -290,7 +290,7 @@ def test_a_syntax_error_has_its_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"text = '\xff\xfe'\n", b"x = 1\x00\n"], ids=["not UTF-8", "null byte"])
-def test_a_file_that_is_no_text_is_refused_by_its_name(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_text_is_refused_by_its_name(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "crib_binary.py"
     assert refusal_of(path, content).source.file == str(path)
 
@@ -340,7 +340,7 @@ def test_a_tool_that_the_module_itself_registers_wrongly_is_the_error(tmp_path: 
     assert other.value.source.line == 3  # type: ignore[attr-defined]
 
 
-def test_what_is_no_python_file_is_refused(tmp_path: Path) -> None:
+def test_anything_that_is_not_a_python_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data.txt").write_text("x = 1")
     with pytest.raises(SourceError, match="is not a Python file"):
         load_file(tmp_path / "data.txt")

@@ -111,7 +111,7 @@ def test_a_star_import_publishes_nothing_either(tmp_path: Path) -> None:
     assert described(found) == ["mine"]
 
 
-def test_what_a_module_makes_of_an_import_is_its_own(tmp_path: Path) -> None:
+def test_anything_that_a_module_makes_of_an_import_is_its_own(tmp_path: Path) -> None:
     write(tmp_path, {"crib_lib.py": "def search(): ...\ndef fetch(): ...\ndef load(): ..."})
     found = found_in(
         tmp_path,
@@ -234,7 +234,7 @@ def test_a_class_without_readable_signature_is_tried(tmp_path: Path) -> None:
     assert described(found) == ["Odd"]
 
 
-def test_what_bears_no_looking_at_is_passed_by(tmp_path: Path) -> None:
+def test_anything_that_bears_no_looking_at_is_passed_by(tmp_path: Path) -> None:
     found = found_in(
         tmp_path,
         """
@@ -265,7 +265,7 @@ def test_tables_handlers_and_the_group_are_taken_by_their_names(tmp_path: Path) 
     assert (found.handlers, found.group, found.objects) == ({"x": print}, "math", [])
 
 
-def test_handlers_that_are_no_dict_are_told_of(tmp_path: Path) -> None:
+def test_handlers_that_are_not_a_dict_are_told_of(tmp_path: Path) -> None:
     found = found_in(tmp_path, "TOOL_HANDLERS = [print]")
     assert found.findings[0].message == "TOOL_HANDLERS must be a dict, got list"
     assert found.handlers == {}

@@ -24,7 +24,7 @@ def test_a_definition_is_known_by_its_name_and_schema(key: str) -> None:
     assert "metadata" not in (read.entries[0].options["metadata"])
 
 
-def test_what_runs_by_itself_or_says_too_little_is_no_definition() -> None:
+def test_anything_that_runs_by_itself_or_says_too_little_is_not_a_definition() -> None:
     tool = SimpleNamespace(name="x", description="d", input_schema=SCHEMA, execute=handle)
     for thing in (
         tool,
@@ -69,7 +69,7 @@ def test_options_are_options_and_the_rest_is_metadata() -> None:
     assert options["metadata"] == {"category": "basic", "author": "you", "team": "us"}
 
 
-def test_metadata_that_is_no_mapping_is_left_out() -> None:
+def test_metadata_that_is_not_a_mapping_is_left_out() -> None:
     options = (
         read_table({"name": "x", "handler": handle, "schema": SCHEMA, "metadata": 5}, {}).entries[0].options
     )
@@ -126,7 +126,7 @@ def test_a_handler_is_taken_from_the_entry_first() -> None:
         (5, "A table of tools cannot be a int"),
     ],
 )
-def test_what_is_wrong_in_a_table_is_a_finding_and_hides_no_other(table: Any, message: str) -> None:
+def test_anything_that_is_wrong_in_a_table_is_a_finding_and_hides_no_other(table: Any, message: str) -> None:
     read = read_table(table, {})
     assert read.entries == []
     (finding,) = read.findings

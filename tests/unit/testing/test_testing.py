@@ -715,7 +715,7 @@ def test_a_run_without_tools_is_a_failure() -> None:
     assert failure_of(MCPServer()) == "There are no tools that local may call"
 
 
-def test_what_repair_accepts_is_not_taken_for_invalid() -> None:
+def test_anything_that_repair_accepts_is_not_taken_for_invalid() -> None:
     server = MCPServer()
     seen: list[Any] = []
 

@@ -168,7 +168,7 @@ async def test_a_call_ends_when_its_client_has_gone() -> None:
     await server.stop()
 
 
-async def test_who_does_not_read_is_cut_off_and_its_call_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_anyone_who_does_not_read_is_cut_off_and_its_call_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = 1024 * 1024
     monkeypatch.setattr(response, "MAX_UNREAD", limit)
     server = make_desk()

@@ -115,7 +115,7 @@ async def test_where_it_is_optional_who_shows_nothing_is_anonymous(keys: tuple[P
         assert server.visitors == ["anonymous", "key:ana"]
 
 
-async def test_who_comes_too_often_is_told_when_to_come_again(keys: tuple[Path, str]) -> None:
+async def test_anyone_who_comes_too_often_is_told_when_to_come_again(keys: tuple[Path, str]) -> None:
     async with open_server(
         auth=Auth(keys=keys[0], requests="2/h"), telemetry=Telemetry(prometheus=True)
     ) as server:
@@ -131,7 +131,7 @@ async def test_who_comes_too_often_is_told_when_to_come_again(keys: tuple[Path, 
         assert '"429"' in figures
 
 
-async def test_whoever_guesses_is_stopped(keys: tuple[Path, str]) -> None:
+async def test_anyone_who_guesses_is_stopped(keys: tuple[Path, str]) -> None:
     async with open_server(auth=Auth(keys=keys[0], max_failures="3/h")) as server:
         statuses = [server.ask(x_api_key=f"guess-{number}").status for number in range(5)]
         assert statuses == [401, 401, 401, 429, 429]
@@ -195,7 +195,7 @@ async def test_without_prometheus_there_are_no_metrics(keys: tuple[Path, str]) -
     ("host", "resource"),
     [("127.0.0.1", "http://127.0.0.1:8123/mcp"), ("::1", "http://[::1]:8123/mcp")],
 )
-async def test_who_gives_tokens_is_told_to_everybody(host: str, resource: str) -> None:
+async def test_anyone_who_gives_tokens_is_told_to_everybody(host: str, resource: str) -> None:
     auth = Auth(oauth=[OAuth(issuer=ISSUER, scopes=["orders:read"])])
     async with open_server(host=host, auth=auth) as server:
         for path in ("", "/mcp"):

@@ -62,7 +62,7 @@ def open_session(endpoint: Endpoint, name: str) -> str:
     return dict(answer.headers)[b"mcp-session-id"].decode()
 
 
-def test_a_session_is_for_whoever_opened_it(endpoint: Endpoint) -> None:
+def test_a_session_is_for_anyone_who_opened_it(endpoint: Endpoint) -> None:
     session = open_session(endpoint, "ada")
     for method, message in (("POST", PING), ("GET", None), ("DELETE", None)):
         assert status(send(endpoint, message, method, X_Name="eve", Mcp_Session_Id=session)) == 404
@@ -102,7 +102,7 @@ def test_other_methods_are_told_which_there_are(endpoint: Endpoint, method: str)
     assert len(answer.body) < 200
 
 
-def test_who_comes_while_the_server_stops_is_told_to_come_later(endpoint: Endpoint) -> None:
+def test_anyone_who_comes_while_the_server_stops_is_told_to_come_later(endpoint: Endpoint) -> None:
     session = open_session(endpoint, "ada")
     endpoint.is_draining = True
     for answer in (
@@ -128,7 +128,7 @@ def test_who_comes_while_the_server_stops_is_told_to_come_later(endpoint: Endpoi
         ("", 406),
     ],
 )
-def test_what_a_client_must_accept(endpoint: Endpoint, accept: str, expected: int) -> None:
+def test_a_client_must_accept_json_and_events(endpoint: Endpoint, accept: str, expected: int) -> None:
     for _ in range(2):  # the second time it is known already
         assert status(send(endpoint, PING, Accept=accept)) == expected
 

@@ -114,7 +114,7 @@ async def test_pieces_and_pipelined_requests_are_served_with_a_cached_head() -> 
         (post(body=b"{"), b"400 Bad Request"),
     ],
 )
-async def test_what_is_refused_once_is_refused_again(request_: bytes, status: bytes) -> None:
+async def test_anything_that_is_refused_once_is_refused_again(request_: bytes, status: bytes) -> None:
     async with running() as (_, server):
         for _ in range(3):
             assert await Client(server).send(request_) == [status]
@@ -158,7 +158,7 @@ async def test_a_request_does_not_overtake_one_that_came_before_it() -> None:
         assert [b'"tools"' in body for body in bodies] == [False, False, True, False]
 
 
-async def test_the_rest_of_a_body_is_no_request_of_its_own() -> None:
+async def test_the_rest_of_a_body_is_not_a_request_of_its_own() -> None:
     async with running() as (_, server):
         client, inner = Client(server), post()
         assert await client.send(inner) == [b"200 OK"]

@@ -17,7 +17,7 @@ from toolcrib.transports.http.response import Response
 from toolcrib.transports.http.sse import LegacySSE, LegacyStream
 
 
-async def test_what_is_posted_may_what_its_own_token_may_and_not_that_of_the_stream() -> None:
+async def test_anything_that_is_posted_may_what_its_own_token_may_and_not_that_of_the_stream() -> None:
     server = MCPServer("shop", policy=Policy(auth=Auth(keys="none.json")))
     fill(server)
     strong = Principal("oauth:ana", frozenset({"orders:write"}), binding="issuer ana client")

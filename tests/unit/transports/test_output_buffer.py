@@ -26,7 +26,7 @@ class Client:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_put_in_comes_out_in_order_whatever_the_pieces(seed: int) -> None:
+def test_anything_that_is_put_in_comes_out_in_order_whatever_the_pieces(seed: int) -> None:
     chance = random.Random(seed)
     store = OutputStore()
     unread = Client(store).unread

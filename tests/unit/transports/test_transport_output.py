@@ -178,7 +178,7 @@ def test_many_small_events_that_nobody_reads_are_bounded_and_cheap() -> None:
     assert wire.store.size == 0
 
 
-def test_what_was_not_read_is_forgotten_with_the_connection() -> None:
+def test_anything_that_was_not_read_is_forgotten_with_the_connection() -> None:
     wire = Wire(room=PIECE)
     wire.output.respond(Response(200, b"x" * 10 * PIECE))
     assert wire.store.size >= 9 * PIECE
@@ -235,7 +235,7 @@ def test_many_replies_do_not_wait_for_the_end_of_the_turn() -> None:
 
 
 @pytest.mark.parametrize("second", ["large", "stream"])
-def test_what_follows_a_reply_on_its_connection_stays_behind_it(second: str) -> None:
+def test_anything_that_follows_a_reply_on_its_connection_stays_behind_it(second: str) -> None:
     async def answer() -> None:
         wire = Batched(OutputStore())
         wire.output.respond(Reply(b"first"))

@@ -23,7 +23,7 @@ PLAIN = st.recursive(
 
 
 @given(PLAIN)
-def test_what_is_encoded_is_read_back(value: Any) -> None:
+def test_anything_that_is_encoded_is_read_back(value: Any) -> None:
     assert codec.decode(codec.encode(value)) == value
     assert codec.decode(codec.encode_text(value)) == value
     assert codec.to_plain(value, refuse) == value
@@ -54,7 +54,7 @@ def test_plain_data_is_written_as_json(value: Any, text: str) -> None:
         ({1: {2: math.nan}}, "1.2"),
     ],
 )
-def test_what_is_not_a_number_is_named_and_never_becomes_null(value: Any, path: str) -> None:
+def test_anything_that_is_not_a_number_is_named_and_never_becomes_null(value: Any, path: str) -> None:
     with pytest.raises(codec.NotFiniteError) as refused:
         codec.encode(value)
     assert refused.value.path == path
@@ -71,12 +71,12 @@ def test_what_is_not_a_number_is_named_and_never_becomes_null(value: Any, path: 
         pytest.param({(1, 2): 3}, TypeError, id="key"),
     ],
 )
-def test_what_json_cannot_say_raises(value: Any, error: type[Exception]) -> None:
+def test_anything_that_json_cannot_say_raises(value: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         codec.encode(value)
 
 
-def test_what_contains_itself_raises() -> None:
+def test_anything_that_contains_itself_raises() -> None:
     circle: list[Any] = []
     circle.append(circle)
     with pytest.raises(RecursionError):
@@ -112,12 +112,12 @@ def test_json_is_read(text: str | bytes) -> None:
     ],
     ids=lambda text: repr(text[:12]),
 )
-def test_what_is_not_json_is_a_value_error(text: str | bytes) -> None:
+def test_anything_that_is_not_json_is_a_value_error(text: str | bytes) -> None:
     with pytest.raises(ValueError):
         codec.decode(text)
 
 
-def test_what_is_wrong_is_said_in_words_of_our_own() -> None:
+def test_anything_that_is_wrong_is_said_in_words_of_our_own() -> None:
     with pytest.raises(OverflowError, match=r"^an integer has too many digits$"):
         codec.encode([10**5_000])
     with pytest.raises(ValueError, match=r"^JSON is nested too deeply$"):
@@ -187,7 +187,7 @@ def test_plain_data_has_lists_and_no_tuples(value: Any) -> None:
     assert plain == codec.decode(codec.encode(value))
 
 
-def test_what_the_engine_does_not_know_is_asked_for() -> None:
+def test_anything_that_the_engine_does_not_know_is_asked_for() -> None:
     class Own:
         pass
 

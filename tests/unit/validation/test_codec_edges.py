@@ -49,6 +49,6 @@ def test_one_long_text_is_a_document(value: str) -> None:
 
 
 @pytest.mark.parametrize("data", [b'"\xff"', b'"\xed\xa0\x80"', b'{"\xff":1}', b'["abc\xc3"]'])
-def test_bytes_that_are_no_text_are_refused_in_words(data: bytes) -> None:
+def test_bytes_that_are_not_text_are_refused_in_words(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"^not valid UTF-8$"):
         parse(data)

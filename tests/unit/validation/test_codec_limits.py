@@ -192,6 +192,6 @@ def test_a_crowded_object_is_refused_before_it_is_decoded(monkeypatch: pytest.Mo
         codec.parse(data)
 
 
-def test_colons_in_strings_are_no_members() -> None:
+def test_colons_in_strings_are_not_members() -> None:
     value = {"a": ['":'] * 10_001}
     assert codec.parse(json.dumps(value).encode()) == value

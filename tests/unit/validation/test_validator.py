@@ -51,7 +51,7 @@ def told(schema: dict[str, Any], value: Any) -> list[str]:
         ({"maximum": 10**5_000}, "Schema is not JSON: an integer has too many digits"),
     ],
 )
-def test_what_is_no_schema_is_refused(schema: Any, words: str) -> None:
+def test_anything_that_is_not_a_schema_is_refused(schema: Any, words: str) -> None:
     with pytest.raises(InvalidSchemaError) as refused:
         check_schema(schema)
     assert words in str(refused.value)
@@ -282,7 +282,7 @@ def test_of_a_huge_or_branching_value_nothing_is_told() -> None:
         (b"x", "bytes"),
     ],
 )
-def test_what_came_is_described_in_few_words(value: Any, words: str) -> None:
+def test_anything_that_came_is_described_in_few_words(value: Any, words: str) -> None:
     assert describe_value(value) == words
 
 

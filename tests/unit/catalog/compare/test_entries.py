@@ -92,7 +92,7 @@ def test_changes_of_resources(old: dict[str, Any], new: dict[str, Any], expected
     assert graded(old, new) == [expected]
 
 
-def test_the_date_and_size_of_a_file_are_no_change() -> None:
+def test_the_date_and_size_of_a_file_are_not_a_change() -> None:
     old = resource(size=5, annotations={"lastModified": "2026-01-01T00:00:00Z"})
     assert graded(old, resource(size=6, annotations={"lastModified": "2026-02-01T00:00:00Z"})) == []
 

@@ -25,7 +25,7 @@ def test_without_rules_everything_is_allowed_and_nothing_is_to_be_judged() -> No
     assert decision.judge({}) is decision.judge({"q": "y"})
 
 
-def test_what_is_denied_is_not_there() -> None:
+def test_anything_that_is_denied_is_not_there() -> None:
     policy = make(Rule(deny=["find"], who=["key:*"], because="not by machine"))
     decision = policy.decide(BOB, FIND)
     assert (decision.is_visible, decision.is_final) == (False, False)
@@ -185,7 +185,9 @@ def test_one_item_of_a_list_is_enough_to_deny_and_all_are_needed_to_allow(
         ("x", False, False),
     ],
 )
-def test_what_is_absent_is_only_what_rules_say_it_is(demand: Any, denied: bool, allowed: bool) -> None:
+def test_anything_that_is_absent_is_only_what_rules_say_it_is(
+    demand: Any, denied: bool, allowed: bool
+) -> None:
     def run(label: str | None = None) -> None: ...
 
     tool = Tool.from_function(run)
@@ -241,7 +243,7 @@ def test_several_rules_ask_one_question() -> None:
     assert decision.judge({"path": "/a"}).confirm == Confirm("rule 1 and rule 2 and rule 3", "It is gone.")
 
 
-def test_who_is_denied_is_not_asked() -> None:
+def test_anyone_who_is_denied_is_not_asked() -> None:
     policy = make(Rule(confirm=["wipe"]), Rule(deny=["wipe"], when={"path": "/"}))
     assert policy.decide(LOCAL, WIPE).judge({"path": "/"}) == Judgement(False, "rule 2")
 
@@ -298,7 +300,7 @@ def test_the_local_user_has_the_scopes_that_the_policy_gives(
         ([], {"scopes": {"mail": ["hint:mail"]}}, "scopes.mail"),
     ],
 )
-def test_what_cannot_be_understood_is_an_error_that_names_its_key(
+def test_anything_that_cannot_be_understood_is_an_error_that_names_its_key(
     rules: list[Rule], demands: dict[str, Any], key: str
 ) -> None:
     with pytest.raises(ConfigurationError) as caught:
@@ -348,7 +350,7 @@ def test_two_tools_of_one_name_are_two_tools() -> None:
     assert policy.is_visible(BOB, WIPE.with_options(destructive=False))
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_anything_that_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "MAX_DECISIONS", 4)
     monkeypatch.setattr(access, "MAX_CALLERS", 3)
     monkeypatch.setattr(access, "MAX_VIEWS", 2)

@@ -174,7 +174,7 @@ def test_a_text_that_is_too_long_for_a_costly_pattern_is_not_judged() -> None:
         ({"max_length": True}, ".max_length", "must be a number of characters, got True"),
     ],
 )
-def test_what_cannot_be_asked_is_an_error_that_names_file_line_and_key(
+def test_anything_that_cannot_be_asked_is_an_error_that_names_file_line_and_key(
     given: Any, key: str, words: str
 ) -> None:
     with pytest.raises(ConfigurationError) as caught:
@@ -264,7 +264,7 @@ def pay(bill: Bill) -> None:
 
 @pytest.mark.parametrize("spelt", ["500", "500.0", "5e2", " 500", "5_00"])
 @pytest.mark.parametrize("demand", [500, [7, 500], {"not": [1, 2, 500]}])
-def test_a_number_as_a_text_is_no_way_around_a_rule(spelt: str, demand: Any) -> None:
+def test_a_number_as_a_text_is_not_a_way_around_a_rule(spelt: str, demand: Any) -> None:
     tool, who = Tool.from_function(pay), Principal("key:ana")
     for effect in ("deny", "allow"):
         rules = [Rule(**{effect: ["pay"]}, when={"bill.amount": demand})]
@@ -373,7 +373,7 @@ def handler(schema: Mapping[str, Any], **options: Any) -> Tool:
         ("order.tags", {"order": {"tags": []}}, [([], True), (ABSENT, False)]),
     ],
 )
-def test_what_is_found_is_what_the_tool_will_work_with(
+def test_anything_that_is_found_is_what_the_tool_will_work_with(
     path: str, arguments: dict[str, Any], expected: list[Any]
 ) -> None:
     assert ArgumentPath(path, SELL).find(arguments) == expected
@@ -446,14 +446,14 @@ def test_the_default_beside_a_reference_wins_and_several_behind_it_all_count() -
     assert ArgumentPath("odd", tool).find({}) == [(ABSENT, False)]
 
 
-def test_what_a_schema_says_beside_its_alternatives_counts() -> None:
+def test_anything_that_a_schema_says_beside_its_alternatives_counts() -> None:
     kind = {"properties": {"kind": {"default": "a"}}}
     tool = handler({"properties": {"x": {**kind, "anyOf": [{"minProperties": 1}]}, "y": {"oneOf": [kind]}}})
     assert ArgumentPath("x.kind", tool).find({"x": {}}) == [("a", False)]
     assert ArgumentPath("y.kind", tool).find({"y": {}}) == [("a", False)]
 
 
-def test_there_is_nothing_inside_what_is_no_object() -> None:
+def test_there_is_nothing_inside_what_is_not_an_object() -> None:
     tool = handler(
         {"properties": {"x": {"type": ["string", "integer"]}, "y": {"type": ["string", "object"]}}}
     )
@@ -490,7 +490,7 @@ def test_lists_in_lists_are_followed_so_far_and_no_further() -> None:
         assert bool(step.schemas) is (depth < 4)
 
 
-def test_what_cannot_be_built_takes_anything() -> None:
+def test_anything_that_cannot_be_built_takes_anything() -> None:
     tool = Tool.from_handler(lambda arguments: "", "tool", "A tool.", {"type": "no such type"})
     assert ArgumentPath("a.b", tool).is_possible
     assert ArgumentPath("a.b", tool).find({"a": {"b": 1}}) == [(1, True)]
@@ -533,7 +533,7 @@ def receive(tool: Tool, arguments: dict[str, Any]) -> Received:
         ("parcels.id", [{"id": ID.upper()}], ID),
     ],
 )
-def test_another_spelling_of_a_value_is_no_way_around_a_rule(path: str, given: Any, made: str) -> None:
+def test_another_spelling_of_a_value_is_not_a_way_around_a_rule(path: str, given: Any, made: str) -> None:
     tool, who = Tool.from_function(send), Principal("key:ana")
     arguments = {path.partition(".")[0]: given}
     for effect in ("deny", "confirm"):
@@ -546,7 +546,7 @@ def test_another_spelling_of_a_value_is_no_way_around_a_rule(path: str, given: A
 
 
 @pytest.mark.parametrize("effect", ["deny", "confirm"])
-def test_what_was_left_out_is_not_given_because_the_tool_gets_it(effect: str) -> None:
+def test_anything_that_was_left_out_is_not_given_because_the_tool_gets_it(effect: str) -> None:
     tool = Tool.from_function(sell)
     arguments: dict[str, Any] = {"order": {"number": 1}}
     for path, default in (("order.amount", 5), ("amount", 1000)):
@@ -564,7 +564,7 @@ def stock(shelves: dict[str, Order], counts: dict[str, int]) -> None:
 STOCK = Tool.from_function(stock)
 
 
-def test_what_is_in_a_table_has_its_defaults_too() -> None:
+def test_anything_that_is_in_a_table_has_its_defaults_too() -> None:
     reach = ArgumentPath("shelves.left.amount", STOCK)
     assert reach.find({"shelves": {"left": {"number": 1}}}) == [(5.0, False)]
     assert reach.find({"shelves": {"left": {"number": 1, "amount": 9}}}) == [(9, True)]
@@ -572,7 +572,7 @@ def test_what_is_in_a_table_has_its_defaults_too() -> None:
     assert ArgumentPath("counts.left", STOCK).is_possible
 
 
-def test_a_path_that_takes_the_name_of_an_entry_for_that_of_a_field_is_an_error() -> None:
+def test_a_path_that_takes_the_name_of_an_entry_for_the_one_of_a_field_is_an_error() -> None:
     access = Access(Policy(rules=[Rule(deny=["stock"], when={"shelves.amount": {"above": 100}})]))
     [error] = access.check([STOCK])
     assert "can never hold" in str(error)

@@ -122,7 +122,7 @@ def test_a_rule_that_allows_counts_where_it_is_certain_and_any_other_where_it_is
     assert counts("confirm", when, arguments) is (verdict is not False)
 
 
-def test_what_is_refused_as_it_came_is_refused_whatever_the_tool_gets() -> None:
+def test_anything_that_is_refused_as_it_came_is_refused_whatever_the_tool_gets() -> None:
     received = Received({"text": "a"}, {"text": "b"})
     assert not decide("allow", {"text": "a"}).judge({"text": "b"}, received).is_allowed
     assert not decide("deny", {"text": "b"}).judge({"text": "b"}, received).is_allowed
@@ -157,7 +157,7 @@ def test_a_condition_on_what_becomes_of_an_argument_can_hold() -> None:
         assert len(access.check([SELL])) == errors
 
 
-def test_there_is_nothing_inside_of_a_value_that_is_no_object() -> None:
+def test_there_is_nothing_inside_of_a_value_that_is_not_an_object() -> None:
     reach = ArgumentPath("order.note", SELL)
     assert reach.find_received(Received({"order": "a"}, {})) == [ABSENT]
     assert reach.find_received(Received({"order": {"note": "a"}}, {})) == ["a"]

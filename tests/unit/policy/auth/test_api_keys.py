@@ -270,7 +270,7 @@ def test_a_name_goes_before_an_id(file: KeyFile) -> None:
     assert [item.name for item in file.revoke(key.id)] == [key.id]
 
 
-def test_what_is_not_there_cannot_be_ended(file: KeyFile) -> None:
+def test_anything_that_is_not_there_cannot_be_ended(file: KeyFile) -> None:
     file.create("ana")
     with pytest.raises(LookupError, match="bo"):
         file.revoke("bo")
@@ -364,7 +364,7 @@ def test_where_modes_mean_nothing_they_are_not_looked_at(
          "created, expires, revoked"),
     ],
 )  # fmt: skip
-def test_what_is_not_a_file_of_keys_is_refused(file: KeyFile, text: str, words: str) -> None:
+def test_anything_that_is_not_a_file_of_keys_is_refused(file: KeyFile, text: str, words: str) -> None:
     file.path.write_bytes(text.encode("latin-1"))
     file.path.chmod(0o600)
     assert refuse(file).message == words
@@ -416,7 +416,7 @@ def test_other_zones_are_understood(file: KeyFile) -> None:
     assert file.entries()[0].expires == NOW_S
 
 
-def test_what_is_no_plain_file_is_refused(tmp_path: Path) -> None:
+def test_anything_that_is_not_a_plain_file_is_refused(tmp_path: Path) -> None:
     assert refuse(KeyFile(tmp_path)).message in ("not a regular file", "cannot be read: Is a directory")
     os.mkfifo(tmp_path / "pipe", 0o600)
     assert refuse(KeyFile(tmp_path / "pipe")).message == "not a regular file"
@@ -568,7 +568,7 @@ def test_a_file_that_cannot_be_read_at_the_start_is_an_error(
     assert not keys.is_open
 
 
-def test_what_does_not_change_is_read_once_more_and_then_left_alone(
+def test_anything_that_does_not_change_is_read_once_more_and_then_left_alone(
     file_reloading_keys: KeyFile, now: Clock
 ) -> None:
     file_reloading_keys.create("ana")

@@ -101,7 +101,7 @@ def test_two_headers_that_differ_are_refused_though_one_is_good(
     assert authenticator.authenticate({b"authorization": b"Basic eDp5", b"x-api-key": ana}, None) == UNSHOWN
 
 
-def test_what_is_good_in_one_header_is_not_for_that_good_in_the_other(
+def test_anything_that_is_good_in_one_header_is_not_for_that_good_in_the_other(
     authenticator: Authenticator, ana: bytes
 ) -> None:
     show(authenticator, b"Bearer " + ana)
@@ -110,11 +110,11 @@ def test_what_is_good_in_one_header_is_not_for_that_good_in_the_other(
     assert isinstance(show(authenticator, ana), Rejection)
 
 
-def test_whoever_shows_nothing_is_asked_for_credentials(authenticator: Authenticator) -> None:
+def test_anyone_who_shows_nothing_is_asked_for_credentials(authenticator: Authenticator) -> None:
     assert authenticator.authenticate({b"host": b"x"}, None) == UNSHOWN
 
 
-def test_whoever_shows_nothing_is_anonymous_where_that_will_do(make: Open, ana: bytes) -> None:
+def test_anyone_who_shows_nothing_is_anonymous_where_that_will_do(make: Open, ana: bytes) -> None:
     authenticator = make(optional=True)
     assert authenticator.authenticate({}, None) is ANONYMOUS
     assert Principal("anonymous") == ANONYMOUS
@@ -186,7 +186,7 @@ def test_the_log_says_what_is_wrong_and_never_repeats_it(
 @pytest.mark.parametrize(
     "rest", [b"", b" ", b" a b", b" a,b", b' "a"', b" a\xe4", b" =a", b" a\x00", b" a\tb"]
 )
-def test_what_is_not_one_token_is_not_understood(authenticator: Authenticator, rest: bytes) -> None:
+def test_anything_that_is_not_one_token_is_not_understood(authenticator: Authenticator, rest: bytes) -> None:
     words = "The credentials are not a single key or token"
     assert show(authenticator, b"Bearer" + rest) == misread(words)
     assert authenticator.authenticate({b"x-api-key": rest.strip()}, None) == misread(words)
@@ -282,7 +282,7 @@ def test_a_known_key_is_not_looked_up_again(
     assert authenticator.authenticate({b"x-api-key": ana}, None) is first
 
 
-def test_what_is_known_is_bounded(
+def test_anything_that_is_known_is_bounded(
     authenticator: Authenticator, ana: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_MAX_KNOWN", 3)
@@ -382,7 +382,7 @@ def test_good_credentials_are_never_refused_for_failures(make: Open, ana: bytes)
         (None, "192.0.2.1", False),
     ],
 )
-def test_what_counts_as_one_address(
+def test_addresses_of_one_network_count_as_one(
     make: Open, ana: bytes, one: str | None, other: str | None, is_same: bool
 ) -> None:
     authenticator = make(max_failures="1/min")
@@ -422,7 +422,9 @@ def test_without_a_limit_a_caller_may_come_as_often_as_it_likes(authenticator: A
     assert [authenticator.count_request(ANONYMOUS) for _ in range(100)] == [None] * 100
 
 
-def test_whoever_lacks_a_scope_is_challenged_and_there_is_no_document(authenticator: Authenticator) -> None:
+def test_anyone_who_lacks_a_scope_is_challenged_and_there_is_no_document(
+    authenticator: Authenticator,
+) -> None:
     words = "The credentials lack a required scope"
     text = f'Bearer error="insufficient_scope", scope="pay", error_description="{words}"'
     assert authenticator.challenge(["pay"]) == ((b"www-authenticate", text.encode()),)

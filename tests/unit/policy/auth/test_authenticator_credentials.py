@@ -87,7 +87,7 @@ async def test_no_key_is_good_once_the_file_could_not_be_read_for_long(
     assert not authenticator.is_valid(known)
 
 
-async def test_who_shows_nothing_is_not_followed(authenticator: Authenticator) -> None:
+async def test_anyone_who_shows_nothing_is_not_followed(authenticator: Authenticator) -> None:
     assert await come(authenticator) is None
 
 

@@ -96,7 +96,7 @@ async def test_a_token_that_turns_out_not_to_be_good_is_told_why(
     assert (again.status, again.retry_after_s) == (429, 60.0)
 
 
-async def test_keys_that_cannot_be_had_are_no_fault_of_the_caller(
+async def test_keys_that_cannot_be_had_are_not_a_fault_of_the_caller(
     key_server: KeyServer, mint: Mint, now: Clock, wall: Clock
 ) -> None:
     key_server.pages.clear()
@@ -175,7 +175,7 @@ async def test_without_keys_a_key_is_not_good_and_its_header_is_somebody_elses(
     assert isinstance(await found if inspect.isawaitable(found) else found, Principal)
 
 
-async def test_whoever_shows_nothing_is_told_which_scopes_to_ask_for(
+async def test_anyone_who_shows_nothing_is_told_which_scopes_to_ask_for(
     key_server: KeyServer, now: Clock, wall: Clock
 ) -> None:
     both = (
@@ -200,7 +200,7 @@ async def test_whoever_shows_nothing_is_told_which_scopes_to_ask_for(
 # --- beginning and end ---
 
 
-async def test_what_issuers_publish_is_fetched_while_the_server_starts(
+async def test_anything_that_issuers_publish_is_fetched_while_the_server_starts(
     key_server: KeyServer, mint: Mint, now: Clock, wall: Clock
 ) -> None:
     authenticator = make(now, wall, issuer(key_server))
@@ -235,7 +235,7 @@ def test_tokens_need_an_address_to_be_meant_for() -> None:
     assert caught.value.hint == 'set the address of this server: resource="https://tools.example.com/mcp"'
 
 
-def test_what_is_written_goes_before_where_the_server_is_bound() -> None:
+def test_anything_that_is_written_goes_before_where_the_server_is_bound() -> None:
     said = "https://public.example.com/mcp"
     auth = Auth(oauth=[OAuth(issuer="https://a.example", resource=said)])
     authenticator = Authenticator(auth, resource="http://127.0.0.1:8000/mcp")

@@ -58,7 +58,7 @@ def test_other_types_are_refused(kind: Any) -> None:
 
 @pytest.mark.parametrize("name", ["crit", "b64"])
 @pytest.mark.parametrize("value", [[], ["exp"], None, True, False])
-def test_what_must_be_understood_is_refused(name: str, value: Any) -> None:
+def test_anything_that_must_be_understood_is_refused(name: str, value: Any) -> None:
     words = refuse(write({"alg": "RS256", name: value}))
     assert words in (f"the token's header has '{name}', which is not supported", NO_TOKEN)
 
@@ -176,7 +176,7 @@ def test_a_token_for_others_is_refused(audience: Any) -> None:
 
 
 @pytest.mark.parametrize("audience", [..., None, 5, {HERE: True}, [HERE, 5], [[HERE]]])
-def test_an_audience_that_is_no_text_is_refused(audience: Any) -> None:
+def test_an_audience_that_is_not_text_is_refused(audience: Any) -> None:
     claims = {} if audience is ... else {"aud": audience}
     with refused("the token has no audience"):
         tokens.check_purpose(claims, HERE)
@@ -214,7 +214,7 @@ def test_an_address_has_one_spelling(address: str, spelling: str) -> None:
         {"c_hash": "x"},
     ],
 )
-def test_what_is_no_access_token_is_refused(claims: dict[str, Any]) -> None:
+def test_anything_that_is_not_an_access_token_is_refused(claims: dict[str, Any]) -> None:
     with refused("the token is not an access token"):
         tokens.check_purpose({"aud": HERE, **claims}, HERE)
 
@@ -224,7 +224,7 @@ def test_other_words_about_the_kind_are_fine(kind: Any) -> None:
     tokens.check_purpose({"aud": HERE, "typ": kind}, HERE)
 
 
-def test_a_token_that_is_bound_to_a_key_is_not_for_whoever_carries_it() -> None:
+def test_a_token_that_is_bound_to_a_key_is_not_for_anyone_who_carries_it() -> None:
     with refused("the token is bound to a key of its holder, which cannot be checked"):
         tokens.check_purpose({"aud": HERE, "cnf": {"jkt": "x"}}, HERE)
 
@@ -303,7 +303,7 @@ def test_scopes_are_words_or_a_list(claims: dict[str, Any], scopes: set[str]) ->
 
 @pytest.mark.parametrize("name", ["scope", "scp"])
 @pytest.mark.parametrize("value", [5, None, {"a": 1}, ["a", 5]])
-def test_scopes_that_are_no_texts_are_refused(name: str, value: Any) -> None:
+def test_scopes_that_are_not_texts_are_refused(name: str, value: Any) -> None:
     with refused(f"the token's '{name}' is not a list of strings"):
         tokens.read_scopes({name: value})
 
@@ -327,6 +327,6 @@ def test_roles_are_where_the_policy_says(claims: dict[str, Any], path: str | Non
 
 
 @pytest.mark.parametrize("value", [5, None, {"a": 1}, ["a", 5]])
-def test_roles_that_are_no_texts_are_refused(value: Any) -> None:
+def test_roles_that_are_not_texts_are_refused(value: Any) -> None:
     with refused("the token's 'roles' is not a list of strings"):
         tokens.read_roles({"groups": value}, "groups")

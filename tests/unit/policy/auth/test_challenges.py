@@ -27,22 +27,22 @@ def field(text: str) -> tuple[tuple[bytes, bytes], ...]:
     return ((b"www-authenticate", text.encode()),)
 
 
-def test_whoever_shows_nothing_is_told_where_to_go_and_of_no_error(oauth: Challenges) -> None:
+def test_anyone_who_shows_nothing_is_told_where_to_go_and_of_no_error(oauth: Challenges) -> None:
     expected = field(f'Bearer scope="read write", {METADATA}')
     assert oauth.missing() == Rejection(401, "Credentials are required", expected)
 
 
-def test_whoever_shows_what_is_not_good_is_told_so(oauth: Challenges) -> None:
+def test_anyone_who_shows_what_is_not_good_is_told_so(oauth: Challenges) -> None:
     text = f'Bearer error="invalid_token", scope="read write", {METADATA}, error_description="it is old"'
     assert oauth.invalid_token("it is old") == Rejection(401, "it is old", field(text))
 
 
-def test_whoever_cannot_be_understood_is_told_so(oauth: Challenges) -> None:
+def test_anyone_who_cannot_be_understood_is_told_so(oauth: Challenges) -> None:
     text = f'Bearer error="invalid_request", {METADATA}, error_description="two of them"'
     assert oauth.invalid_request("two of them") == Rejection(400, "two of them", field(text))
 
 
-def test_whoever_lacks_scopes_is_told_which(oauth: Challenges) -> None:
+def test_anyone_who_lacks_scopes_is_told_which(oauth: Challenges) -> None:
     words = "The credentials lack a required scope"
     text = f'Bearer error="insufficient_scope", scope="pay refund", {METADATA}, error_description="{words}"'
     assert oauth.insufficient_scope(["pay", "refund", "pay"]) == field(text)
@@ -92,7 +92,7 @@ def test_there_is_no_document_elsewhere(oauth: Challenges, path: str) -> None:
     assert oauth.metadata(path) is None
 
 
-def test_what_there_is_nothing_to_say_about_is_left_out() -> None:
+def test_anything_that_there_is_nothing_to_say_about_is_left_out() -> None:
     plain = Challenges(resource="http://127.0.0.1:8000/", path="/", issuers=["https://a.example"])
     document = plain.metadata("/.well-known/oauth-protected-resource")
     assert document is not None

@@ -60,7 +60,7 @@ async def test_the_label_and_the_roles_are_as_configured(
         ({"client_id": ..., "azp": ...}, ""),
     ],
 )
-def test_what_is_bound_to_a_caller_is_bound_to_the_client_too(
+def test_anything_that_is_bound_to_a_caller_is_bound_to_the_client_too(
     issuer: Issuer, mint: Mint, claims: dict[str, Any], client: str
 ) -> None:
     found = issuer.verify(mint(**claims))
@@ -223,7 +223,7 @@ async def test_without_keys_nothing_is_said_against_a_token(key_server: KeyServe
 
 
 @pytest.mark.parametrize("token", ["", "a", "ä.ö.ü", "\ud800", "a.b.c.d.e", "é" * 100, "...", "\x00"])
-def test_what_is_no_token_is_refused(issuer: Issuer, token: str) -> None:
+def test_anything_that_is_not_a_token_is_refused(issuer: Issuer, token: str) -> None:
     with pytest.raises(InvalidTokenError):
         issuer.verify(token)
 
@@ -262,7 +262,7 @@ def test_without_its_engine_the_error_says_what_to_install(
     assert caught.value.hint == "pip install 'toolcrib[auth]'"
 
 
-def test_what_is_slow_to_load_is_loaded_before_the_first_token() -> None:
+def test_anything_that_is_slow_to_load_is_loaded_before_the_first_token() -> None:
     script = (
         "import sys; from toolcrib.policy.auth.tokens import Issuer; from toolcrib.policy import OAuth;"
         "before = {'joserfc', 'httpx2'} & set(sys.modules); "

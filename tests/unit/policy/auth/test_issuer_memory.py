@@ -36,7 +36,7 @@ def test_a_token_ends_when_it_says_whatever_is_remembered(issuer: Issuer, mint: 
     assert refuse(issuer, token) == "the token is not valid yet"
 
 
-async def test_what_was_proven_with_a_withdrawn_key_is_forgotten(
+async def test_anything_that_was_proven_with_a_withdrawn_key_is_forgotten(
     key_server: KeyServer, issuer: Issuer, mint: Mint, now: Clock
 ) -> None:
     token = mint()
@@ -49,7 +49,7 @@ async def test_what_was_proven_with_a_withdrawn_key_is_forgotten(
         await see(issuer.verify(token))
 
 
-async def test_what_was_proven_stays_so_when_the_same_keys_come_again(
+async def test_anything_that_was_proven_stays_so_when_the_same_keys_come_again(
     key_server: KeyServer, issuer: Issuer, mint: Mint, now: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = mint()

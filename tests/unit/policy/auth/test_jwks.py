@@ -257,7 +257,7 @@ async def test_a_failure_long_ago_does_not_let_old_keys_count(
         (Page(b" " * (256 * 1024 + 1)), "GET /keys: the response is larger than 262144 bytes"),
     ],
 )
-async def test_whatever_else_comes_is_no_key(
+async def test_whatever_else_comes_is_not_a_key(
     key_server: KeyServer, keys: IssuerKeys, page: Page, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     key_server.pages["/keys"] = page
@@ -279,7 +279,7 @@ def house_key() -> bytes:
     return json.dumps(publish(make_key())["keys"][0]).encode()
 
 
-async def test_who_waited_long_enough_may_come_back_at_once(now: Clock) -> None:
+async def test_anyone_who_waited_long_enough_may_come_back_at_once(now: Clock) -> None:
     async def fetch(address: str) -> Any:
         now.at += 60.0
         raise APIError(f"GET {address}: no answer")
@@ -290,7 +290,7 @@ async def test_who_waited_long_enough_may_come_back_at_once(now: Clock) -> None:
     assert caught.value.retry_after_s == 0.0
 
 
-async def test_what_fails_inside_is_seen(now: Clock) -> None:
+async def test_anything_that_fails_inside_is_seen(now: Clock) -> None:
     async def fetch(address: str) -> Any:
         raise RuntimeError("a bug")
 
@@ -511,7 +511,7 @@ def test_an_issuer_may_say_what_a_key_is_for(document: dict[str, Any], fits: set
         {**ED, "crv": "Ed448"},
     ],
 )
-def test_what_no_token_may_be_checked_with_is_left_out(document: Any) -> None:
+def test_anything_that_no_token_may_be_checked_with_is_left_out(document: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert PublicKey.parse(document) is None
@@ -577,7 +577,7 @@ def test_a_set_is_the_same_where_its_text_says_the_same() -> None:
         (b'{"keys":[],"keys":[]}', "twice"),
     ],
 )
-def test_what_is_no_set_of_keys_is_refused(data: bytes, words: str) -> None:
+def test_anything_that_is_not_a_set_of_keys_is_refused(data: bytes, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         KeySet.parse(data)
 

@@ -28,7 +28,7 @@ def test_a_limit_concerns_its_tools_and_its_callers():
     assert is_limited(made, Principal("key:eve", roles=frozenset({"staff"})))
 
 
-def test_what_is_known_of_pairs_is_bounded(monkeypatch: pytest.MonkeyPatch):
+def test_anything_that_is_known_of_pairs_is_bounded(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(quota, "MAX_CACHED", 3)
     made = Quota(Policy(limits=[Limit(who=["key:1*"], timeout_s=1)]))
     assert [is_limited(made, Principal(f"key:{n}")) for n in range(20)].count(True) == 11

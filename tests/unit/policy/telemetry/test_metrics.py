@@ -321,7 +321,7 @@ def dead_pid() -> int:
     return done.pid
 
 
-def test_whoever_is_asked_tells_what_all_have_counted(crew: list[TelemetryMiddleware]) -> None:
+def test_anyone_who_is_asked_tells_what_all_have_counted(crew: list[TelemetryMiddleware]) -> None:
     for number, telemetry in enumerate(crew, start=1):
         for _ in range(number):
             call(telemetry)
@@ -372,7 +372,7 @@ def test_unchanged_metrics_are_not_written_again(tmp_path: Path) -> None:
         pool.close()
 
 
-def test_what_a_worker_counted_stays_when_it_ends(tmp_path: Path) -> None:
+def test_anything_that_a_worker_counted_stays_when_it_ends(tmp_path: Path) -> None:
     ended, left = make_telemetry(prometheus=True), make_telemetry(prometheus=True)
     ended.share(tmp_path)
     left.share(tmp_path)
@@ -382,7 +382,7 @@ def test_what_a_worker_counted_stays_when_it_ends(tmp_path: Path) -> None:
     left.close()
 
 
-def test_what_a_worker_had_under_way_ends_with_it(tmp_path: Path) -> None:
+def test_anything_that_a_worker_had_under_way_ends_with_it(tmp_path: Path) -> None:
     leave(tmp_path, dead_pid())
     leave(tmp_path, os.getppid())
     pool = SharedMetrics(tmp_path, lambda: SHEET, interval_s=60)

@@ -136,7 +136,9 @@ def test_the_metrics_path_can_be_set(path: str) -> None:
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_its_key(options: dict[str, Any], key: str, words: str) -> None:
+def test_anything_that_makes_no_sense_is_refused_by_its_key(
+    options: dict[str, Any], key: str, words: str
+) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Telemetry(**options)
     assert (caught.value.key, caught.value.message) == (key, words)

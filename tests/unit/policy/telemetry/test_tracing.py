@@ -50,7 +50,7 @@ def test_a_call_is_a_span_with_the_attributes_of_the_conventions(traces: Traces)
     assert (span.instrumentation_scope.name, span.instrumentation_scope.version) == ("toolcrib", __version__)
 
 
-def test_what_is_not_known_is_not_said(traces: Traces) -> None:
+def test_anything_that_is_not_known_is_not_said(traces: Traces) -> None:
     telemetry = make_telemetry(opentelemetry=True)
     begin(telemetry).end()
     assert set(one(traces).attributes or {}) == {
@@ -103,7 +103,7 @@ def test_a_call_that_failed_is_an_error_by_its_code(
 
 
 @pytest.mark.parametrize("outcome", ["ok", "input_required", "cancelled", "disconnected"])
-def test_a_caller_who_is_asked_or_gives_up_is_no_error(traces: Traces, outcome: str) -> None:
+def test_a_caller_who_is_asked_or_gives_up_is_not_an_error(traces: Traces, outcome: str) -> None:
     telemetry = make_telemetry(opentelemetry=True)
     begin(telemetry).end(outcome, None)
     assert one(traces).status.status_code is StatusCode.UNSET
@@ -122,7 +122,7 @@ def test_the_caller_s_span_is_the_parent(traces: Traces) -> None:
     assert span.links == ()
 
 
-def test_what_goes_on_around_the_call_is_a_link_beside_the_caller_s_span(traces: Traces) -> None:
+def test_anything_that_goes_on_around_the_call_is_a_link_beside_the_caller_s_span(traces: Traces) -> None:
     telemetry = make_telemetry(opentelemetry=True)
     with trace.get_tracer("test").start_as_current_span("request") as around:
         begin(telemetry, trace=PARENT).end()
@@ -149,7 +149,7 @@ def test_what_goes_on_around_the_call_is_a_link_beside_the_caller_s_span(traces:
         b"00",
     ],
 )
-def test_what_is_no_traceparent_is_ignored(
+def test_anything_that_is_not_a_traceparent_is_ignored(
     traces: Traces, said: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     telemetry = make_telemetry(opentelemetry=True)
@@ -360,7 +360,7 @@ async def test_a_cancelled_call_is_cancelled_within_its_span(traces: Traces) -> 
     assert seen == [one(traces).context.span_id]
 
 
-async def test_what_is_thrown_into_a_call_and_caught_there_does_not_end_it(traces: Traces) -> None:
+async def test_anything_that_is_thrown_into_a_call_and_caught_there_does_not_end_it(traces: Traces) -> None:
     telemetry = make_telemetry(opentelemetry=True)
 
     async def work() -> list[int]:
@@ -378,7 +378,7 @@ async def test_what_is_thrown_into_a_call_and_caught_there_does_not_end_it(trace
     assert await task == [one(traces).context.span_id] * 2
 
 
-async def test_what_a_call_raises_comes_out_as_it_is(traces: Traces) -> None:
+async def test_anything_that_a_call_raises_comes_out_as_it_is(traces: Traces) -> None:
     telemetry = make_telemetry(opentelemetry=True)
 
     async def work() -> None:

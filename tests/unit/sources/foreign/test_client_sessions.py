@@ -70,7 +70,7 @@ def make(events: list[str], *middleware: Middleware) -> MCPServer:
     return ours
 
 
-async def test_what_a_server_keeps_for_a_caller_is_not_shown_to_another() -> None:
+async def test_anything_that_a_server_keeps_for_a_caller_is_not_shown_to_another() -> None:
     events: list[str] = []
     async with make(events) as server:
         await server.call("keep", {"word": "tea"}, principal=ANA)
@@ -121,7 +121,7 @@ async def test_the_oldest_session_is_closed_when_there_are_too_many(monkeypatch:
         assert (await server.call("recall", principal=ANA)).text == "None"
 
 
-async def test_a_session_ends_with_that_of_its_client() -> None:
+async def test_a_session_ends_with_the_one_of_its_client() -> None:
     server = make([])
     async with server:
         for _ in range(5):

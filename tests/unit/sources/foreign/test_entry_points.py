@@ -451,7 +451,7 @@ if __name__ == "__main__":
     assert greet(f"{file}:main") == "hi Ann"
 
 
-def test_arguments_of_a_program_can_stand_in_the_settings(
+def test_arguments_of_a_program_can_be_in_the_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = '[server]\ntargets = ["greeter.py"]\narguments = ["--city", "Rome"]\n'

@@ -96,7 +96,7 @@ class TestWhatIsFound:
         assert "Never in a hurry." in add.description
         assert add.input_schema["properties"]["b"]["description"] == "The second one."
 
-    def test_what_was_written_beside_the_function_stays(self, batch: Batch) -> None:
+    def test_anything_that_was_written_beside_the_function_stays(self, batch: Batch) -> None:
         tools = {(tool.name, tool.version): tool for tool in batch.tools}
 
         ticket, judge = tools["open_ticket", "2"], tools["judge", None]
@@ -184,7 +184,7 @@ class TestCalls:
     async def test_a_generator_is_gathered(self, server: MCPServer) -> None:
         assert (await server.call("numbers", {"upto": 3})).structured_content == [0, 1, 2]
 
-    async def test_what_is_injected_is_open_during_the_call_and_closed_after_it(
+    async def test_anything_that_is_injected_is_open_during_the_call_and_closed_after_it(
         self, server: MCPServer
     ) -> None:
         origin: Any = server.registry.get("injected").origin
@@ -215,7 +215,7 @@ class TestOddities:
         assert bad.is_error
         assert tool.definition.description == "One pet"
 
-    async def test_what_is_shared_is_made_once(self, server: MCPServer) -> None:
+    async def test_anything_that_is_shared_is_made_once(self, server: MCPServer) -> None:
         first, second = await server.call("pool"), await server.call("pool")
 
         assert first.text == second.text

@@ -134,7 +134,7 @@ async def test_mounted_servers_are_opened_with_the_outer_one() -> None:
     assert diary.notes[2:] == ["close inner", "close outer"]
 
 
-async def test_what_goes_wrong_while_closing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_anything_that_goes_wrong_while_closing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     @asynccontextmanager
     async def sticky(_: Any) -> AsyncIterator[Any]:
         yield {"diary": Diary()}

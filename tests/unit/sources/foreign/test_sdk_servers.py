@@ -106,7 +106,7 @@ class TestWhatIsFound:
             "def add(a: int, b: int = 2) -> int:"
         )
 
-    def test_what_was_written_beside_the_function_stays(self, batch: Batch) -> None:
+    def test_anything_that_was_written_beside_the_function_stays(self, batch: Batch) -> None:
         tools = {tool.name: tool for tool in batch.tools}
 
         order, stock = tools["place-order"].definition, tools["stock"].definition
@@ -179,7 +179,7 @@ class TestOddities:
         assert server.registry.get("checked").definition.output_schema["required"] == ["total"]
         assert (result.text, result.structured_content) == ("sum", {"total": 2})
 
-    async def test_who_promised_no_schema_publishes_none(self, server: MCPServer) -> None:
+    async def test_anyone_who_promised_no_schema_publishes_none(self, server: MCPServer) -> None:
         assert server.registry.get("unstructured").definition.output_schema is None
         assert (await server.call("unstructured", {"a": 2})).structured_content == {"a": 2}
 
@@ -212,7 +212,7 @@ class TestOddities:
     async def test_state_alone_means_again(self, server: MCPServer) -> None:
         assert (await server.call("either", {"sure": True})).text == "True again"
 
-    async def test_who_never_comes_to_an_end_is_stopped(self, server: MCPServer) -> None:
+    async def test_anyone_who_never_comes_to_an_end_is_stopped(self, server: MCPServer) -> None:
         result = await server.call("restless")
 
         assert result.is_error

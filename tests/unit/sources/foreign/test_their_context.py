@@ -132,7 +132,7 @@ class TestAsking:
 
 class TestNobody:
     @pytest.mark.parametrize("tool", ["ask_name", "ask_contact"])
-    async def test_who_cannot_be_asked_is_said_in_words(self, fast: MCPServer, tool: str) -> None:
+    async def test_anyone_who_cannot_be_asked_is_said_in_words(self, fast: MCPServer, tool: str) -> None:
         result = await fast.call(tool)
 
         assert result.is_error

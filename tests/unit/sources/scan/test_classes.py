@@ -134,7 +134,7 @@ APPROXIMATE = {
 
 
 @pytest.mark.parametrize("name", APPROXIMATE)
-def test_what_is_only_nearly_the_same_is_told(name: str, tmp_path: Path) -> None:
+def test_anything_that_is_only_nearly_the_same_is_told(name: str, tmp_path: Path) -> None:
     stub = stub_in(tmp_path, f"{HEAD}{APPROXIMATE[name]}\ndef tool(x: C): ...")
     assert {item.code for item in stub.findings} == {"approximate-class"}
     assert all("'C'" in item.message and item.hint for item in stub.findings)
@@ -151,7 +151,7 @@ def test_what_is_only_nearly_the_same_is_told(name: str, tmp_path: Path) -> None
         ("class C(Enum):\n" + "".join(f"    A{i} = {i}\n" for i in range(5_100)), "too many members"),
     ],
 )
-def test_what_cannot_be_made_is_unresolved(source: str, words: str, tmp_path: Path) -> None:
+def test_anything_that_cannot_be_made_is_unresolved(source: str, words: str, tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(Unresolved, match=words):
             class_in(tmp_path, source)

@@ -177,7 +177,7 @@ def test_a_list_in_a_constant_or_built_by_appending_is_read(tmp_path: Path) -> N
 # --- functions that register -------------------------------------------------------------------------
 
 
-def test_tools_in_functions_are_listed_whoever_calls_them() -> None:
+def test_tools_in_functions_are_listed_whatever_calls_them() -> None:
     found = scan(SAMPLES / "factories.py")
     assert names(found) == ["negate", "never_called"]
     assert codes(found) == {"guessed-condition", "unresolved-tool"}  # a loop over functions
@@ -242,7 +242,7 @@ def test_a_mounted_server_gives_its_tools_a_prefix(tmp_path: Path) -> None:
     assert [(finding.code, finding.line) for finding in found.findings] == [("guessed-server", 10)]
 
 
-def test_what_may_take_tools_back_is_one_finding(tmp_path: Path) -> None:
+def test_anything_that_may_take_tools_back_is_one_finding(tmp_path: Path) -> None:
     head = "from fastmcp import FastMCP\nmcp = FastMCP('a')\n"
     found = scan(
         lay(tmp_path, server=head + TOOL.format(server="mcp", name="echo") + "mcp.remove_tool('echo')\n")

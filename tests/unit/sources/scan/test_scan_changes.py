@@ -35,7 +35,7 @@ def read(folder: Path, text: str) -> Any:
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_what_is_not_followed_is_said(tmp_path: Path, name: str) -> None:
+def test_anything_that_is_not_followed_is_said(tmp_path: Path, name: str) -> None:
     code, text = SAID[name]
     assert code in {finding.code for finding in read(tmp_path, text).findings}
 
@@ -50,18 +50,18 @@ def test_what_is_not_followed_is_said(tmp_path: Path, name: str) -> None:
         "print(add.__name__.upper())\n",
     ],
 )
-def test_what_changes_nothing_is_not_spoken_of(tmp_path: Path, more: str) -> None:
+def test_anything_that_changes_nothing_is_not_spoken_of(tmp_path: Path, more: str) -> None:
     assert not read(tmp_path, ADD + more).findings
 
 
-def test_tools_of_a_factory_that_gives_names_are_no_duplicates(tmp_path: Path) -> None:
+def test_tools_of_a_factory_that_gives_names_are_not_duplicates(tmp_path: Path) -> None:
     text = f"{OURS}def make(n):\n    def f(x: int): 'F.'\n    f.__name__ = n\n    return f\n"
     found = read(tmp_path, f"{text}server.add(make('one'))\nserver.add(make('two'))\n")
     assert not found.errors
     assert "guessed-change" in {finding.code for finding in found.findings}
 
 
-def test_what_follows_a_raise_is_not_reached(tmp_path: Path) -> None:
+def test_anything_that_follows_a_raise_is_not_reached(tmp_path: Path) -> None:
     dead = (
         "try:\n    raise KeyError\n    @server.tool\n    def dead(): 'Is not.'\nexcept KeyError:\n    pass\n"
     )
@@ -69,7 +69,7 @@ def test_what_follows_a_raise_is_not_reached(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("library", ["mcp.server.fastmcp", "fastmcp"])
-def test_one_name_on_two_ways_is_no_duplicate(tmp_path: Path, library: str) -> None:
+def test_one_name_on_two_ways_is_not_a_duplicate(tmp_path: Path, library: str) -> None:
     text = f"import os\nfrom {library} import FastMCP\nmcp = FastMCP('x')\nif os.getenv('X'):\n"
     text += (
         "    @mcp.tool()\n    def a(x: int): 'One.'\nelse:\n    @mcp.tool()\n    def a(x: str): 'Other.'\n"
@@ -80,7 +80,7 @@ def test_one_name_on_two_ways_is_no_duplicate(tmp_path: Path, library: str) -> N
 
 
 @pytest.mark.parametrize("target", [["a.py"], b"a.py", 7, None])
-def test_a_target_that_is_no_name_is_refused(target: Any) -> None:
+def test_a_target_that_is_not_a_name_is_refused(target: Any) -> None:
     with pytest.raises(TypeError, match="A target is the name of a file or module, not "):
         scan(target)
 

@@ -68,7 +68,9 @@ def test_a_fixture_scans_to_what_importing_registers(path: Path, registered: dic
 @pytest.mark.parametrize(
     "name", ["ours/refused.py", "ours/names.py", "odd/duplicates.py", "tables/mismatched.py"]
 )
-def test_what_is_refused_is_refused_with_the_same_words(name: str, registered: dict[str, Any]) -> None:
+def test_anything_that_is_refused_is_refused_with_the_same_words(
+    name: str, registered: dict[str, Any]
+) -> None:
     path = next(item for item in FIXTURES if str(item).endswith(name))
     errors = [finding for finding in scan(path).findings if finding.level == "error"]
     real = [finding for finding in registered[str(path)]["findings"] if finding["level"] == "error"]

@@ -91,7 +91,7 @@ def test_an_annotation_is_the_hint_that_it_is_at_run_time(text: str, tmp_path: P
         ("re.enum.Enum", "comes from"),
     ],
 )
-def test_what_is_not_known_for_certain_is_unresolved(text: str, words: str, tmp_path: Path) -> None:
+def test_anything_that_is_not_known_for_certain_is_unresolved(text: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(Unresolved) as caught:
         read(tmp_path, SOURCE).hint(expression(text))
     assert words in caught.value.message or "comes from" in caught.value.message

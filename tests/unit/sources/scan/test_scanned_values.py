@@ -84,7 +84,7 @@ VALUES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("text", VALUES)
-def test_what_is_written_is_evaluated(text: str, tmp_path: Path) -> None:
+def test_anything_that_is_written_is_evaluated(text: str, tmp_path: Path) -> None:
     value = read(tmp_path, SOURCE).value(expression(text.strip()))
     assert (value, type(value)) == (VALUES[text], type(VALUES[text]))
 
@@ -134,14 +134,14 @@ def test_members_are_of_the_classes_of_the_file(tmp_path: Path) -> None:
         ("().__class__.__bases__", "not defined"),
     ],
 )
-def test_what_would_have_to_run_is_not(text: str, words: str, tmp_path: Path) -> None:
+def test_anything_that_would_have_to_run_is_not(text: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(Unresolved) as caught:
         read(tmp_path, SOURCE).value(expression(text))
     assert words in caught.value.message
     assert caught.value.line
 
 
-def test_what_is_given_is_nobody_elses(tmp_path: Path) -> None:
+def test_anything_that_is_given_is_nobody_elses(tmp_path: Path) -> None:
     reader = read(tmp_path, SOURCE)
     reader.value(expression("NAMES")).append("c")
     assert reader.value(expression("NAMES")) == ["a", "b"]

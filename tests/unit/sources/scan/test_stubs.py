@@ -86,7 +86,9 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_what_a_hint_means_and_cannot_be_known_is_permissive_and_told(name: str, tmp_path: Path) -> None:
+def test_anything_that_a_hint_means_and_cannot_be_known_is_permissive_and_told(
+    name: str, tmp_path: Path
+) -> None:
     source, expected, code = UNKNOWN[name]
     schema, findings = look(tmp_path, source)
     assert schema["properties"]["x"] == expected

@@ -77,7 +77,7 @@ def test_pydantic_is_read_as_it_is_imported(name: str, future: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", [*snippets.COMPUTED, *snippets_of_models.COMPUTED])
-def test_what_calls_make_and_what_refers_to_itself_is_announced(name: str, tmp_path: Path) -> None:
+def test_anything_that_calls_make_and_what_refers_to_itself_is_announced(name: str, tmp_path: Path) -> None:
     text = {**snippets.COMPUTED, **snippets_of_models.COMPUTED}[name]
     found = {finding.code for finding in stub_in(tmp_path, snippets_of_models.HEAD + text).findings}
     assert found

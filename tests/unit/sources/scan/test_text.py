@@ -96,14 +96,14 @@ class TestSpecialFiles:
                 refusal(tmp_path / name)
         refusal(Path("/dev/zero"))
 
-    def test_what_is_not_there_or_leads_in_circles_is_told(self, tmp_path: Path) -> None:
+    def test_anything_that_is_not_there_or_leads_in_circles_is_told(self, tmp_path: Path) -> None:
         assert "No such file" in refusal(tmp_path / "none.py").message
         (tmp_path / "loop.py").symlink_to(tmp_path / "loop.py")
         refusal(tmp_path / "loop.py")
         refusal(Path("nul\0name.py"))
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-    def test_what_may_not_be_read_is_told(self, tmp_path: Path) -> None:
+    def test_anything_that_may_not_be_read_is_told(self, tmp_path: Path) -> None:
         path = write(tmp_path, "x = 1")
         path.chmod(0)
         assert "Permission" in refusal(path).message
@@ -159,5 +159,5 @@ class TestAnnotations:
     @pytest.mark.parametrize(
         "text", ["", "no type!", "x = 1", "a\0", "(" * 300, "[" * 150 + "x", "a" * 20_000]
     )
-    def test_what_is_none_is_none(self, text: str) -> None:
+    def test_anything_that_is_none_is_none(self, text: str) -> None:
         assert parse_annotation(text, 1) is None
