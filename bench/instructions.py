@@ -42,6 +42,7 @@ def _bench(module: str) -> Any:
 def register(count: int) -> None:
     functions, subject = _bench("functions"), _bench("subjects").load("toolcrib")
     with tempfile.TemporaryDirectory() as folder:
+        functions.write_module(Path(folder), 400)
         made = functions.load_module(Path(folder), 400)
     server = subject.new_server()
     add = subject.adder(server)
@@ -52,6 +53,7 @@ def register(count: int) -> None:
 def define(count: int) -> None:
     functions, subject = _bench("functions"), _bench("subjects").load("toolcrib")
     with tempfile.TemporaryDirectory() as folder:
+        functions.write_module(Path(folder), 400)
         made = functions.load_module(Path(folder), 400)
     server = subject.new_server()
     add = subject.adder(server)
@@ -147,7 +149,9 @@ def scan(count: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder)
         for number in range(count):
-            functions.load_module(package / f"part{number}", 25)
+            part = package / f"part{number}"
+            part.mkdir()
+            functions.write_module(part, 25)
         importlib.import_module("toolcrib.sources.scan").scan(package)
 
 

@@ -95,7 +95,7 @@ class TestMaking:
     def test_examining_compiles_what_may_be_wrong_and_nothing_else(self) -> None:
         plain = Tool.from_function(add)
         assert plain.check_definition() is plain
-        assert "_compiled" not in vars(plain.arguments)
+        assert plain.arguments._compiled is None
         stated = Tool.from_function(add, output_schema={"type": "integer", "minimum": 0})
         assert stated.check_definition().results._validator is not None
 

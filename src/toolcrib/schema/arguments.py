@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from toolcrib.errors import InvalidArgumentsError
 from toolcrib.options import NO_OPTIONS, ToolOptions
@@ -60,6 +59,8 @@ class Converted(dict[str, Any]):
 
 
 class _Compiled(NamedTuple):
+    """How arguments are checked. Made at the first call."""
+
     validator: Validator
     repairer: Repairer
     known: frozenset[str]
@@ -72,53 +73,69 @@ class _Compiled(NamedTuple):
     """A check of plain arguments that is true only where nothing else has to be checked."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+class _Conversion(NamedTuple):
+    """How arguments are converted. Made when somebody asks."""
+
+    loaders: dict[str, Convert]
+    hidden_defaults: dict[str, Any]
+    """The defaults that the schema does not publish as they are."""
+    changing: frozenset[str]
+    user_code: frozenset[str]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
 class ToolArguments:
     """Checks the arguments of one tool and makes them the parameters of its handler.
 
-    Made once, when the tool is built. What only calls need is made at the first call: most tools of a large
-    catalog are never called. Names are those of the published schema; `parameters` maps them to the
-    parameters that are called otherwise.
+    Made once, when the tool is built; the type checker keeps it from being changed. (A frozen dataclass adds
+    a tenth to the cost of building a tool.) What only calls need is made at the first call: most tools of a
+    large catalog are never called.
+
+    Names are those of the published schema; `parameters` maps them to the parameters that are called
+    otherwise.
     """
 
-    name: str
+    name: Final[str]
     """The name of the tool, for error messages."""
-    kind: str = "tool"
-    schema: Schema
-    trusted: bool = True
+    kind: Final[str] = "tool"
+    schema: Final[Schema]
+    trusted: Final[bool] = True
     """The schema was made by this library from type hints."""
-    options: ToolOptions = NO_OPTIONS
-    closed: bool = True
+    options: Final[ToolOptions] = NO_OPTIONS
+    closed: Final[bool] = True
     """Other names than those in the schema are refused, whatever the schema says."""
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    parameters: Final[Mapping[str, str]] = field(default_factory=dict)
+    shapes: Final[Mapping[str, Shape]] = field(default_factory=dict)
     """The shapes of the arguments, which tell how their values are converted."""
-    is_lenient: bool = False
+    is_lenient: Final[bool] = False
     """Values that do not fit their shape are passed on as they are."""
-    nullable: frozenset[str] = _NO_NAMES
+    nullable: Final[frozenset[str]] = _NO_NAMES
     """An explicit null means None, although the schema does not say so."""
-    optional: frozenset[str] = _NO_NAMES
+    optional: Final[frozenset[str]] = _NO_NAMES
     """An explicit null means that the argument was left out."""
-    positional: tuple[tuple[str, Any], ...] = ()
+    positional: Final[tuple[tuple[str, Any], ...]] = ()
     """Positional-only parameters with their defaults."""
-    context: str | None = None
+    context: Final[str | None] = None
     """The parameter that gets the Context."""
-    server: str | None = None
+    server: Final[str | None] = None
     """The parameter that gets the server."""
-    whole: str | None = None
+    whole: Final[str | None] = None
     """The parameter that gets all arguments in one dict."""
-    bound: Mapping[str, Any] = field(default_factory=dict)
+    bound: Final[Mapping[str, Any]] = field(default_factory=dict)
     """Further members of that dict."""
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Final[Mapping[str, Any]] = field(default_factory=dict)
     """Defaults by parameter."""
-    field_defaults: Mapping[str, Any] = field(default_factory=dict)
+    field_defaults: Final[Mapping[str, Any]] = field(default_factory=dict)
     """Those of the defaults that stand in `Field(...)`, so that every call has to pass them."""
-    factories: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    factories: Final[Mapping[str, Callable[[], Any]]] = field(default_factory=dict)
     """Default factories by parameter."""
-    reconverted: frozenset[str] = _NO_NAMES
+    reconverted: Final[frozenset[str]] = _NO_NAMES
     """Another library converts these again, so that the value which the handler gets is not known."""
-    withheld: frozenset[str] = _NO_NAMES
+    withheld: Final[frozenset[str]] = _NO_NAMES
     """Names that were bound, hidden or renamed: refused also where the schema allows further names."""
+
+    _compiled: _Compiled | None = field(default=None, init=False)
+    _conversion: _Conversion | None = field(default=None, init=False)
 
     def decode_texts(self, texts: Mapping[str, Any]) -> dict[str, Any]:
         """Return arguments that came as texts, with plain integers decoded: `check` decodes all others, at
@@ -137,22 +154,14 @@ class ToolArguments:
 
     @property
     def validator(self) -> Validator:
-        return self._compiled.validator
+        return (self._compiled or self._compile()).validator
 
-    @cached_property
-    def loaders(self) -> dict[str, Convert]:
-        """The loaders of the arguments that are converted."""
-        build = build_lenient_loader if self.is_lenient else build_loader
-        found = ((name, build(shape)) for name, shape in self.shapes.items())
-        return {name: load for name, load in found if load is not None}
-
-    @cached_property
-    def _compiled(self) -> _Compiled:
-        loaders = self.loaders
+    def _compile(self) -> _Compiled:
+        loaders = (self._conversion or self._prepare_conversion()).loaders
         limits = [(name, limit) for name in loaders if (limit := find_limit(self.shapes[name])) is not None]
         converted = [name for name, load in loaders.items() if load is not load_integer]
         validator = Validator(self._enforced_schema(), trusted=self.trusted)
-        return _Compiled(
+        self._compiled = _Compiled(
             validator,
             Repairer(self.schema),
             frozenset(self.schema.get("properties", ())),
@@ -161,6 +170,24 @@ class ToolArguments:
             not (self.parameters or converted or self.field_defaults or self.factories),
             None if limits or (self.withheld and not self.closed) else validator.is_surely_valid,
         )
+        return self._compiled
+
+    def _prepare_conversion(self) -> _Conversion:
+        build = build_lenient_loader if self.is_lenient else build_loader
+        found = ((name, build(shape)) for name, shape in self.shapes.items())
+        loaders = {name: load for name, load in found if load is not None}
+        hidden_defaults = self._find_hidden_defaults()
+        converted = [name for name, load in loaders.items() if load is not load_integer]
+        made = (
+            () if self.whole is not None else (*converted, *hidden_defaults, *self._by_name(self.factories))
+        )
+        self._conversion = _Conversion(
+            loaders,
+            hidden_defaults,
+            self.reconverted.union(made),
+            frozenset(name for name in loaders if runs_user_code(self.shapes[name])),
+        )
+        return self._conversion
 
     def _enforced_schema(self) -> Schema:
         """Return the schema that arguments are checked against. An explicit one is that as it is."""
@@ -173,7 +200,7 @@ class ToolArguments:
     def check(self, given: Any) -> dict[str, Any]:
         """Return arguments that fit the schema, explicit nulls still in them, or raise
         InvalidArgumentsError."""
-        compiled = self._compiled
+        compiled = self._compiled or self._compile()
         if compiled.is_surely_valid is not None and compiled.is_surely_valid(given):
             return given  # type: ignore[no-any-return]
         arguments: dict[str, Any] = given if type(given) is dict else self._as_dict(given)
@@ -261,14 +288,14 @@ class ToolArguments:
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return checked arguments as the parameters of the handler, or raise InvalidArgumentsError."""
-        compiled = self._compiled
+        compiled = self._compiled or self._compile()
         if self.whole is not None:
             return self._add_defaults({self.whole: self._members(arguments, compiled.nulls)})
         if compiled.is_identity and _UNCHANGED.issuperset(map(type, arguments.values())):
             return arguments
         if type(arguments) is Converted:
             return arguments
-        loaders = self.loaders
+        loaders = (self._conversion or self._prepare_conversion()).loaders
         values: dict[str, Any] = {}
         for name, value in arguments.items():
             if value is None and name in compiled.nulls:
@@ -301,18 +328,15 @@ class ToolArguments:
 
     # --- the values that the handler gets, for policies that judge them ---
 
-    @cached_property
+    @property
     def changing(self) -> frozenset[str]:
         """The arguments that the handler may get in another form than the checked one."""
-        if self.whole is not None:
-            return self.reconverted
-        converted = [name for name, load in self.loaders.items() if load is not load_integer]
-        return self.reconverted.union(converted, self._hidden_defaults, self._by_name(self.factories))
+        return (self._conversion or self._prepare_conversion()).changing
 
-    @cached_property
+    @property
     def user_code(self) -> frozenset[str]:
         """The arguments whose conversion runs code of the author, besides the handler."""
-        return frozenset(name for name in self.loaders if runs_user_code(self.shapes[name]))
+        return (self._conversion or self._prepare_conversion()).user_code
 
     @property
     def runs_user_code(self) -> bool:
@@ -327,17 +351,16 @@ class ToolArguments:
         """Return checked arguments in the form that the handler gets: `values`, and defaults for the
         others."""
         unknown = {name: OPAQUE for name in self.reconverted if name in arguments}
+        hidden_defaults = (self._conversion or self._prepare_conversion()).hidden_defaults
         given = self._by_name(values) if self.whole is None else {}
-        return Received({**self._hidden_defaults, **given, **unknown}, arguments)
+        return Received({**hidden_defaults, **given, **unknown}, arguments)
 
     def _by_name(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of parameters by the names that the schema publishes."""
         names = {parameter: name for name, parameter in self.parameters.items()}
         return {names.get(parameter, parameter): value for parameter, value in values.items()}
 
-    @cached_property
-    def _hidden_defaults(self) -> dict[str, Any]:
-        """The defaults that the schema does not publish as they are."""
+    def _find_hidden_defaults(self) -> dict[str, Any]:
         defaults = self._by_name(self.defaults)
         found = {}
         for name, item in self.schema.get("properties", {}).items() if defaults else ():

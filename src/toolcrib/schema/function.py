@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
 from types import GenericAlias, NoneType, UnionType
-from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, NoReturn, TypeVar
 
 from toolcrib.content import MEDIA, Result
 from toolcrib.context import Context, Depends
@@ -61,21 +61,21 @@ _NOISE = re.compile(r"\b\w+\.|\s|\[(?:str, )?(?:typing\.)?Any\]")
 _BY_NAME = (POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolParts:
-    """Everything that a tool is built from. `handler` is what a call runs."""
+    """Everything that a tool is built from. `handler` is what a call runs. Made once, like ToolArguments."""
 
-    handler: Callable[..., Any]
-    description: str
-    arguments: ToolArguments
-    output_schema: Mapping[str, Any] | None
-    dump: Convert | None
+    handler: Final[Callable[..., Any]]
+    description: Final[str]
+    arguments: Final[ToolArguments]
+    output_schema: Final[Mapping[str, Any] | None]
+    dump: Final[Convert | None]
     """Makes JSON data of results, by the hints."""
-    returns: str
-    raises: tuple[tuple[str, str], ...]
-    tags: tuple[str, ...]
-    annotations: Mapping[str, Any] = field(default_factory=dict)
-    findings: tuple[Finding, ...] = ()
+    returns: Final[str]
+    raises: Final[tuple[tuple[str, str], ...]]
+    tags: Final[tuple[str, ...]]
+    annotations: Final[Mapping[str, Any]] = field(default_factory=dict)
+    findings: Final[tuple[Finding, ...]] = ()
 
     def with_output_schema(self, schema: Mapping[str, Any]) -> ToolParts:
         """Return the parts with an explicit output schema instead of the one made from the hints."""
