@@ -156,8 +156,13 @@ class ToolArguments:
     def validator(self) -> Validator:
         return (self._compiled or self._compile()).validator
 
+    @property
+    def loaders(self) -> Mapping[str, Convert]:
+        """The loaders of the arguments that are converted."""
+        return (self._conversion or self._prepare_conversion()).loaders
+
     def _compile(self) -> _Compiled:
-        loaders = (self._conversion or self._prepare_conversion()).loaders
+        loaders = self.loaders
         limits = [(name, limit) for name in loaders if (limit := find_limit(self.shapes[name])) is not None]
         converted = [name for name, load in loaders.items() if load is not load_integer]
         validator = Validator(self._enforced_schema(), trusted=self.trusted)
