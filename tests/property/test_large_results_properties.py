@@ -82,7 +82,7 @@ def find_difference(whole: Any, shorter: Any) -> list[tuple[list[Any], list[Any]
 
 
 def check(result: Result, fitted: Result, max_tokens: int, store: KeptResults | None) -> None:
-    """Check what is true of every result and what became of it."""
+    """Check what is true of every result and how it ended."""
     note(f"{fitted.content} {fitted.structured_content!r:.500} {fitted.meta}")
     data = codec.write(result.structured_content).decode() if result.is_structured else ""
     sizes = count_tokens(data, 10**9), count_content(result.content, 10**9)

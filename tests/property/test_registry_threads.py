@@ -1,4 +1,4 @@
-"""Writers and readers at once: nobody sees half of a change, and nobody waits for ever."""
+"""Writers and readers at once: no reader sees half of a change, and no caller waits for ever."""
 
 from __future__ import annotations
 

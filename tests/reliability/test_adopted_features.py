@@ -1,4 +1,4 @@
-"""What servers of other libraries hide and deny of resources and prompts stays hidden and denied."""
+"""Resources and prompts that servers of other libraries hide or deny stay hidden and denied."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Parcel:
 
 
 def tools(received: list[Any]) -> list[Any]:
-    """Functions that write down what they got."""
+    """Functions that keep the arguments they got."""
 
     def user(value: User) -> str:
         received.append(value)

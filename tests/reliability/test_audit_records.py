@@ -53,7 +53,7 @@ RULES = [
 
 
 class Lines(logging.Filter):
-    """The ids of calls that the log has told of, and how they ended. Nobody else gets the lines: whoever
+    """The ids of calls that the log has told of, and how they ended. Nobody else gets the lines: anyone who
     kept millions of them would have the collector stop the world for seconds."""
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ CHALLENGE = re.compile(
 
 @dataclass
 class Door:
-    """A server that takes tokens, and what became of its tool."""
+    """A server that takes tokens, and how it endeds tool."""
 
     served: Served
     mint: Mint

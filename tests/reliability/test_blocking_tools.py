@@ -175,7 +175,7 @@ async def test_e7_a_deadline_is_kept_whatever_the_code_does(way: str) -> None:
         server.dispatcher.close()
 
 
-async def test_code_on_a_thread_sees_that_nobody_waits_any_more() -> None:
+async def test_code_on_a_thread_sees_that_no_caller_waits_any_more() -> None:
     server = MCPServer()
     seen = threading.Event()
 

@@ -1,4 +1,4 @@
-"""What one connection can cost. Clients that pipeline and never read, large bodies without a key,
+"""The cost of one connection. Clients that pipeline and never read, large bodies without a key,
 trailers without end, offers to switch protocols, and requests behind the last one.
 """
 

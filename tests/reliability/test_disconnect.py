@@ -67,13 +67,13 @@ async def test_a_call_of_an_older_client_without_a_session_is_cancelled_too(serv
         await asyncio.sleep(0.005)
 
 
-async def test_code_on_a_thread_is_told_that_nobody_waits_and_is_counted_until_it_ends(
+async def test_code_on_a_thread_is_told_that_no_caller_waits_and_is_counted_until_it_ends(
     server: Served,
 ) -> None:
-    before = server.log.count("block saw that nobody waits")
+    before = server.log.count("block saw that no caller waits")
     await go_away(server, call("block", {"seconds": 20}))
     began = time.monotonic()
-    while server.log.count("block saw that nobody waits") == before:
+    while server.log.count("block saw that no caller waits") == before:
         assert time.monotonic() - began < 2
         await asyncio.sleep(0.005)
     socket = await Socket.open(server.port)

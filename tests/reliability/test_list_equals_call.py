@@ -1,4 +1,4 @@
-"""What a caller can call, it is shown; and what it is shown it can call, unless a rule with conditions or a
+"""Callable tools are listed; and listed tools can be called, unless a rule with conditions or a
 missing scope prevents that.
 
 A server whose tools come, go, change and are renamed, under policies of every kind; callers who list, call by

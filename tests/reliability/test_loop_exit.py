@@ -1,4 +1,4 @@
-"""How a server on stdio ends: by signals, and if its main task is cancelled."""
+"""The end of a server on stdio: by signals, and if its main task is cancelled."""
 
 from __future__ import annotations
 

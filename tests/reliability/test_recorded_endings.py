@@ -127,7 +127,7 @@ async def test_e6_who_hangs_up_is_recorded_as_gone(place: tuple[Served, Path], w
 async def test_e6_the_place_of_a_thread_is_taken_until_it_ends(place: tuple[Served, Path]) -> None:
     server, file = place
     before = len(calls_in(file, "block"))
-    seen = server.log.count("block saw that nobody waits")
+    seen = server.log.count("block saw that no caller waits")
     leaver = await Socket.open(server.port)
     leaver.writer.write(call("block", {"seconds": 20}))
     other = await Socket.open(server.port)
@@ -139,7 +139,7 @@ async def test_e6_the_place_of_a_thread_is_taken_until_it_ends(place: tuple[Serv
         while not (await ask_other())["isError"]:  # until the first has the one place there is
             pass
     leaver.abort()
-    await until(lambda: server.log.count("block saw that nobody waits") > seen)
+    await until(lambda: server.log.count("block saw that no caller waits") > seen)
     async with asyncio.timeout(5):
         while (await ask_other())["isError"]:
             await asyncio.sleep(0.01)

@@ -116,7 +116,7 @@ def listener() -> Iterator[Listener]:
 
 @pytest.fixture(scope="module")
 def reports(listener: Listener, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    # Whoever opens this file waits for ever, since nobody writes to it.
+    # Anyone who opens this file waits for ever, since nobody writes to it.
     file = tmp_path_factory.mktemp("bombs") / "schema.json"
     os.mkfifo(file)
     target = Range(listener.place, str(file))

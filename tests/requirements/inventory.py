@@ -1,4 +1,4 @@
-"""Which tests show which requirement, read from their markers and written to docs/requirements.md.
+"""The tests that show each requirement, read from their markers and written to docs/requirements.md.
 
 A test marked `@pytest.mark.requirement("U-14", "X-16")` shows both. `python tests/requirements/inventory.py`
 rewrites the table; a test keeps it true.

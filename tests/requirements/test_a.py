@@ -67,7 +67,7 @@ async def test_a_tool_can_be_cancelled_and_has_a_deadline() -> None:
 
     @server.tool(timeout_s=0.05)
     def block(ctx: Context) -> str:
-        """Work until nobody waits."""
+        """Work until no caller waits."""
         while not ctx.cancelled:
             release.wait(0.005)
         seen.set()

@@ -1,4 +1,4 @@
-"""C-18: the catalog is attached to the session of whoever is handed it."""
+"""C-18: the catalog is attached to the session that gets it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where document C is settled further: examples, kinds of parameters, several files, folders, registries."""
+"""Further details of document C: examples, kinds of parameters, several files, folders, registries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the documents disagree about definitions, and what users ask for besides."""
+"""Definitions where the documents disagree, and further wishes of users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users of such systems ask for: filters, prefixes, isolation, versions, a command line."""
+"""Wishes of users of such systems: filters, prefixes, isolation, versions, a command line."""
 
 from __future__ import annotations
 

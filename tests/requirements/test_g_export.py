@@ -1,4 +1,4 @@
-"""What users ask of exports: schemas that providers take, names that fit and lead back, items in lists."""
+"""Wishes of users about exports: schemas that providers take, names that fit and lead back, items in lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may call what, how much, on the record: the requirements of all documents that are about it."""
+"""Access, limits and audit: the requirements of all documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documents ask of the wire: messages as bytes, in and out of a server."""
+"""The requirements about the protocol: messages as bytes, in and out of a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the documents disagree, and what toolcrib does: names, duplicates, registration, batches, calls."""
+"""The behaviour where the documents disagree: names, duplicates, registration, batches, calls."""
 
 from __future__ import annotations
 

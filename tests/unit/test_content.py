@@ -1,4 +1,4 @@
-"""What a tool can hand back besides plain data."""
+"""Results of a tool besides plain data."""
 
 from __future__ import annotations
 

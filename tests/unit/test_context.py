@@ -1,4 +1,4 @@
-"""What a running tool knows of its call, and can say while it runs."""
+"""The context of a call: its facts, and messages while a tool runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a type checker knows of the answers to questions."""
+"""Types of the answers to questions."""
 
 from __future__ import annotations
 

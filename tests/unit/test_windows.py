@@ -1,4 +1,4 @@
-"""What is different on Windows, with a fake platform: toolcrib was never run there (docs/platforms.md)."""
+"""Differences on Windows, with a fake platform: toolcrib was never run there (docs/platforms.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a case of the corpus is, and how the messages in it are made.
+"""Cases of the corpus, and the messages in them.
 
 A case is bytes and a verdict. Its `era` says whose bytes they are: those of "modern" cases carry an envelope,
 those of "legacy" cases do not, and "any" is for what is wrong before an era can be told.

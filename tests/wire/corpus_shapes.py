@@ -1,4 +1,4 @@
-"""JSON that is no JSON-RPC message, or one that nobody serves: versions, ids, methods, batches, responses."""
+"""JSON that is not a JSON-RPC message, or an unsupported one: versions, ids, methods, batches, responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How calls end: nothing of one gets into the next, and whatever ends one, its caller hears of it."""
+"""Ends of calls: nothing of one gets into the next, and whatever ends one, its caller hears of it."""
 
 from __future__ import annotations
 

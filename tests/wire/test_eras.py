@@ -1,4 +1,4 @@
-"""Which era a message is of: it says so itself, at one place, and nowhere else."""
+"""The era of a message: it says so itself, at one place, and nowhere else."""
 
 from __future__ import annotations
 

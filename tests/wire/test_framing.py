@@ -1,4 +1,4 @@
-"""A7: requests whose length is a lie, whose pieces do not fit, or that are no HTTP at all.
+"""A7: requests whose length is a lie, whose pieces do not fit, or that are not HTTP at all.
 
 Whatever cannot be told apart from the next request ends the connection; no tool runs for it.
 """

@@ -94,7 +94,7 @@ RIGHT: dict[str, Headers] = {
     "blanks around": [(name, f" \t{value} \t") for name, value in GOOD.items()],
     "the name in base64": _over(Mcp_Name=f"=?base64?{_b64('touch')}?="),
     "the name in base64, with blanks": _over(Mcp_Name=f"  =?base64?{_b64('touch')}?=  "),
-    "headers nobody knows": [*GOOD.items(), ("Mcp-Other", "x"), ("Mcp-Param-Region", "x")],
+    "unknown headers": [*GOOD.items(), ("Mcp-Other", "x"), ("Mcp-Param-Region", "x")],
     "a session that means nothing": [*GOOD.items(), ("Mcp-Session-Id", "nonsense")],
     "an event that means nothing": [*GOOD.items(), ("Last-Event-ID", "1-1")],
 }

@@ -70,7 +70,7 @@ def test_a_list_that_is_the_same_for_all_may_be_cached_by_all(http_stack: str, r
 # --- reached from elsewhere --------------------------------------------------------------------------
 
 
-async def test_nobody_listens_beyond_this_machine_for_everybody_unless_they_say_so(ring: Ring) -> None:
+async def test_no_server_listens_beyond_this_machine_for_everybody_unless_they_say_so(ring: Ring) -> None:
     for policy in (None, Policy(), Policy(rules=[Rule(deny=["steps"])])):
         server = MCPServer("bare", policy=policy)
         fill(server)

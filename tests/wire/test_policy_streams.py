@@ -1,4 +1,4 @@
-"""Over real HTTP, on both stacks: a stream ends soon after whoever reads it could not open it any more."""
+"""Over real HTTP, on both stacks: a stream ends soon after its reader could not open it any more."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_an_answer_from_another_session_is_none(connect: Connect) -> None:
     assert client.reply("ask-99", {"action": "accept", "content": {"name": "Nobody"}}).status == 202
     client.reply(number, {"action": "accept", "content": {"name": "Ada"}})
     assert outcome(call)["content"][0]["text"] == "Hello, Ada!"
-    assert client.reply(number, {"action": "accept"}).status == 202  # too late: nobody waits for it
+    assert client.reply(number, {"action": "accept"}).status == 202  # too late: no caller waits for it
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ async def test_a_tool_asks_through_the_pair(era: str) -> None:
         assert (await by_way_of(client, "greet")).text == "Hello, Ada!"
 
 
-async def test_a_call_that_nobody_waits_for_ends_the_tool(client: Client) -> None:
+async def test_a_call_that_no_caller_waits_for_ends_the_tool(client: Client) -> None:
     with pytest.raises(ResponseTimeoutError):
         await client.call(CALL, {"name": "wait"}, timeout_s=0.1)
 

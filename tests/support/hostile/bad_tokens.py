@@ -150,7 +150,7 @@ BAD_TOKENS: dict[str, Make] = {
     "alg as a number": _header(alg=256),
     "alg empty": _header(alg=""),
     "alg in small letters": _header(alg="rs256"),
-    "alg nobody knows": _header(alg="RS1024"),
+    "unknown alg": _header(alg="RS1024"),
     "HS256 with the public key": _with_secret("HS256", _pem),
     "HS384 with the public key": _with_secret("HS384", _pem),
     "HS512 with the modulus": _with_secret("HS512", lambda mint: _public(mint.key)["n"].encode()),

@@ -73,7 +73,7 @@ def block(ctx: Context, seconds: float = 1.0) -> str:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if ctx.cancelled:
-            say("block saw that nobody waits")
+            say("block saw that no caller waits")
             return "stopped"
         time.sleep(0.01)
     say("block ended")

@@ -161,7 +161,7 @@ def main(http_stack: str, module: str) -> None:
         return
     sockets = bind("127.0.0.1", 0)
     for each in sockets:
-        each.listen()  # whoever reads the port may come at once
+        each.listen()  # a client that reads the port may come at once
     print(sockets[0].getsockname()[1], flush=True)
     if http_stack == "own":
         server.run("http", sockets=sockets, drain_s=1.0)

@@ -232,7 +232,7 @@ async def test_a_client_of_another_server_is_accepted_as_tools() -> None:
             assert runner.session.toolCatalog is not None
             assert runner.session.toolCatalog["count"] == 6
         assert parrot.heard[1] == ["3", "not today"]
-        assert await client.list_tools()  # whoever connected it closes it
+        assert await client.list_tools()  # the code that connected it closes it
     with pytest.raises(TransportError):
         await AgentRunner(Client(["no-such-server-anywhere"]), Parrot()).start()
 

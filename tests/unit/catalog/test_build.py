@@ -1,4 +1,4 @@
-"""The catalog of tools that are there, of descriptors, and of what stands in for an adapter."""
+"""The catalog of tools that are there, of descriptors, and of substitutes for an adapter."""
 
 from __future__ import annotations
 

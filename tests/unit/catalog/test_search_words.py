@@ -1,4 +1,4 @@
-"""How texts become words, and which words stand for each other."""
+"""Words of texts, and words that stand for each other."""
 
 from __future__ import annotations
 

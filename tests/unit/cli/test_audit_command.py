@@ -141,7 +141,9 @@ def test_a_missing_log_is_an_error(cli: CommandLine, command: str) -> None:
 
 @pytest.mark.parametrize("command", ["query", "verify"])
 def test_a_file_that_is_not_a_log_is_an_error(cli: CommandLine, command: str) -> None:
-    cli.write("notes.db", "nothing of the kind, but long enough to be looked at by whoever reads files\n" * 9)
+    cli.write(
+        "notes.db", "nothing of the kind, but long enough to be looked at by anyone who reads files\n" * 9
+    )
     done = cli.run("audit", command, "--file", "notes.db")
     assert done.exit_code == 2
     assert done.stderr.startswith("error: notes.db: ")

@@ -1,4 +1,4 @@
-"""What the shell completes, and what a mistyped command is answered with."""
+"""Completion in the shell, and the answer to a mistyped command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files `toolcrib serve --reload` watches, and when it takes them to have changed."""
+"""The files that `toolcrib serve --reload` watches, and when they have changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listing and calling: every page, every tool that can be used, results read with a stranger's caution."""
+"""Listing and calling: every page, every tool that can be used, results checked before they are used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server asks while it works: in a legacy session by requests, on 2026-07-28 by results."""
+"""Questions of a server while it works: in a legacy session by requests, on 2026-07-28 by results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which era a server speaks: newest first, old ones found out, and none taken for old by mistake."""
+"""The era of a server: newest first, old ones found out, and none taken for old by mistake."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def test_the_server_may_choose_another_old_version() -> None:
 
 
 @pytest.mark.parametrize("agreed", ["1999-01-01", "2026-07-28", None, 5, ["x"]])
-async def test_a_version_nobody_knows_is_an_error(agreed: Any) -> None:
+async def test_an_unknown_version_is_an_error(agreed: Any) -> None:
     scripted = ScriptedServer({"initialize": {**INITIALIZED, "protocolVersion": agreed}})
     with pytest.raises(InvalidResponseError, match=r"scripted negotiated the unknown protocol version"):
         await scripted.client().connect()

@@ -227,7 +227,7 @@ async def test_a_flood_of_notifications_does_not_stop_the_clock() -> None:
 
 
 @pytest.mark.parametrize("scripted", both(tools_call=silence), ids=["modern", "legacy"])
-async def test_a_call_nobody_waits_for_is_cancelled_at_the_server(scripted: ScriptedServer) -> None:
+async def test_a_call_no_caller_waits_for_is_cancelled_at_the_server(scripted: ScriptedServer) -> None:
     async with scripted.client() as client:
         task = asyncio.create_task(client.call("t"))
         call = await scripted.wait_for("tools/call")

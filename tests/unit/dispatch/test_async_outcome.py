@@ -1,4 +1,4 @@
-"""What comes out of a coroutine driven in its caller's task, and that nothing stays behind."""
+"""Results of a coroutine driven in its caller's task, and that nothing stays behind."""
 
 from __future__ import annotations
 

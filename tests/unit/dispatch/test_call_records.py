@@ -74,7 +74,7 @@ def test_every_end_has_one_word(error: BaseException, outcome: Outcome, code: st
         assert outcome_of(Result([text_block("x")], is_error=True, error=error)) == (outcome, code)
 
 
-def test_a_result_without_an_error_is_well_unless_it_says_not() -> None:
+def test_a_result_without_an_error_is_well_unless_it_says_otherwise() -> None:
     assert outcome_of(Result([])) == ("ok", None)
     assert outcome_of(Result([], is_error=True)) == ("error", None)
 
@@ -127,7 +127,7 @@ async def record(tmp_path: Path, *ends: Any, tool: Tool | None = None, **audit: 
     return [item for item in open_log(tmp_path / "audit.db").records() if item["kind"] == "call"]
 
 
-async def test_a_call_that_nobody_waits_for_is_recorded_all_the_same(tmp_path: Path) -> None:
+async def test_a_call_that_no_caller_waits_for_is_recorded_all_the_same(tmp_path: Path) -> None:
     found = await record(
         tmp_path,
         (asyncio.CancelledError(), NullChannel()),

@@ -1,4 +1,4 @@
-"""What a dispatcher keeps of a tool between calls: its slots and its statistics, and nothing of removed
+"""The plan of a tool, kept between calls: its slots and its statistics, and nothing of removed
 tools."""
 
 from __future__ import annotations

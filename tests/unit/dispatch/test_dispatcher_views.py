@@ -1,4 +1,4 @@
-"""What a dispatcher says of a tool before it is called: who sees it, if it waits, what headers repeat."""
+"""Facts about a tool before it is called: who sees it, if it waits, what headers repeat."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ async def test_a_tool_that_is_known_to_block_gets_a_thread_at_once(runner, slots
 
     await runner.run_thread(slots, take_long, 5.0)
     assert slots.takes_long
-    monkeypatch.setattr(runners, "LOOK_AFTER_S", 60.0)  # nobody looks after the jobs
+    monkeypatch.setattr(runners, "LOOK_AFTER_S", 60.0)  # nothing looks after the jobs
     seen = await asyncio.gather(*(runner.run_thread(slots, take_long, 5.0) for _ in range(4)))
     assert len(set(seen)) == 4
     assert slots.takes_long is False  # less than a minute each
@@ -459,7 +459,7 @@ async def test_a_thousand_messages_from_ten_threads_all_arrive(kind: type) -> No
 
 
 @BOTH
-async def test_a_future_that_nobody_waits_for_any_more_is_left_alone(kind: type) -> None:
+async def test_a_future_that_no_caller_waits_for_any_more_is_left_alone(kind: type) -> None:
     loop = asyncio.get_running_loop()
     box = kind(loop)
     gone: asyncio.Future[None] = loop.create_future()

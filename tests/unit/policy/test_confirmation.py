@@ -365,7 +365,7 @@ async def test_an_older_client_is_asked_while_the_call_waits(tmp_path: Path, ver
             result = (await reply)["result"]
             assert result["content"][0]["text"] == text
             assert result["isError"] is (answer is not YES)
-        client.reply(asked["id"], YES)  # nobody waits for it any more
+        client.reply(asked["id"], YES)  # no caller waits for it any more
         assert bench.runs["wipe"] == 1
     assert bench.outcomes() == ["ok", "denied", "denied"]
 

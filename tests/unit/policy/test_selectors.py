@@ -104,7 +104,7 @@ def test_all_roles_of_a_caller_its_own_and_those_it_is_given() -> None:
     assert roles_of(LOCAL, policy) == []
 
 
-# --- names in a file: whoever is meant there must be able to call ---
+# --- names in a file: anyone who is meant there must be able to call ---
 
 FILE = {"file": "toolcrib.toml", "lines": {"rules[1].who": 7, "roles.boss": 3}}
 

@@ -1,4 +1,4 @@
-"""What the log says of requests, however they are written."""
+"""Requests in the log, however they are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What headers say again of a body, and how exactly."""
+"""Headers that repeat parts of a body, and how exactly."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_name_is_the_same_as_it_is_or_in_base64(header: bytes, name: str, meth
         (b"Xadd", "add"),
         (b"addX", "add"),
         (b"\nadd", "add"),
-        (b"=?base64?YWRk?=", "=?base64?YWRk?="),  # whoever reads the header reads `add`
+        (b"=?base64?YWRk?=", "=?base64?YWRk?="),  # a client that reads the header reads `add`
         (b"=?base64?=", ""),
     ],
 )

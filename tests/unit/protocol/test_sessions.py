@@ -167,7 +167,7 @@ def test_ending_a_session_ends_its_streams_and_calls(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("id_", [None, 1, "ask-1", [], "ask-2"])
-def test_an_answer_that_nobody_waits_for_is_dropped(id_: Any) -> None:
+def test_an_answer_that_no_caller_waits_for_is_dropped(id_: Any) -> None:
     Session().receive_answer({"id": id_, "result": {}})
 
 

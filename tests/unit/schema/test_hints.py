@@ -30,7 +30,7 @@ Chosen = TypeVar("Chosen", int, str)
 
 
 class Odd:
-    """A class that nobody knows."""
+    """A class without a known schema."""
 
 
 class Text(str):

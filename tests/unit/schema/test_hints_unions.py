@@ -21,7 +21,7 @@ from toolcrib.schema.hints import split_optional
 
 
 class Odd:
-    """A class that nobody knows."""
+    """A class without a known schema."""
 
 
 class TestUnions:

@@ -17,7 +17,7 @@ from toolcrib.errors import InvalidSchemaError, InvalidSignatureError
 
 
 class Odd:
-    """A class that nobody knows."""
+    """A class without a known schema."""
 
 
 @pytest.mark.parametrize(

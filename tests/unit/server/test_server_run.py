@@ -1,4 +1,4 @@
-"""How a server is run and ended: blocking, awaited, by a transport, from another thread."""
+"""Running and ending a server: blocking, awaited, by a transport, from another thread."""
 
 from __future__ import annotations
 

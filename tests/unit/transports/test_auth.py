@@ -1,4 +1,4 @@
-"""The way in: whoever must say who they are is not heard before they have, on any path."""
+"""Callers must authenticate before anything else, on every path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tools see of the HTTP request of their call, over both HTTP stacks."""
+"""The HTTP request of a call as its tool sees it, over both HTTP stacks."""
 
 from __future__ import annotations
 

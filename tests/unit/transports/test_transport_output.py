@@ -1,4 +1,4 @@
-"""What goes out on a connection: in pieces that the socket takes, counted, and cut off where nobody reads."""
+"""Output of a connection: in pieces that the socket takes, counted, and cut off where nobody reads."""
 
 from __future__ import annotations
 

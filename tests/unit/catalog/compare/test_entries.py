@@ -1,4 +1,4 @@
-"""What changes in resources and prompts is graded by whom it affects."""
+"""Changes of resources and prompts are graded by whom they affect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where each client's file is on each platform, and how its entry looks."""
+"""The file of each client on each platform, and its entry."""
 
 from __future__ import annotations
 

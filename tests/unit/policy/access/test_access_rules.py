@@ -1,4 +1,4 @@
-"""What is written in a policy and comes to nothing is found at the start."""
+"""Parts of a policy without an effect are found at the start."""
 
 from __future__ import annotations
 

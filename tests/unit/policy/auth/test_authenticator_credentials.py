@@ -98,7 +98,7 @@ async def test_a_token_is_good_until_it_ends(
     issuers = [issuer(key_server, path) for path in paths]
     authenticator = Authenticator(Auth(oauth=issuers), resource=RESOURCE, now=now, wall=wall)
     token = Mint(key_server.origin, wall=wall)()
-    known = await stay(authenticator, authorization=f"Bearer {token}", x_api_key="nobody looks at it")
+    known = await stay(authenticator, authorization=f"Bearer {token}", x_api_key="not looked at")
     wall.at += 300 + issuers[0].leeway_s - 1
     assert authenticator.is_valid(known)
     wall.at += 1

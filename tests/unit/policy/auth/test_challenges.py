@@ -1,4 +1,4 @@
-"""What those are told who do not get in, byte for byte, and where tokens are to be had."""
+"""Challenges for callers who are refused, byte for byte, and where tokens are to be had."""
 
 from __future__ import annotations
 

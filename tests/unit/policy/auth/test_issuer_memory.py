@@ -1,4 +1,4 @@
-"""What an issuer remembers of tokens: that they were good, for as long as they are."""
+"""The tokens that an issuer remembers: that they were good, for as long as they are."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ async def test_keys_are_fetched_again_in_the_background_before_they_are_old(
     assert len(key_server.visits) == 1
     key_server.publish(make_key(kid="two"), **header)
     now.at = 0.8 * age_s
-    assert kids(keys) == ["one"]  # nobody waits
+    assert kids(keys) == ["one"]  # no caller waits
     await settle(keys)
     assert kids(keys) == ["two"]
     assert len(key_server.visits) == 2
@@ -199,7 +199,7 @@ async def test_the_last_keys_count_for_a_day_while_the_issuer_is_away(
     assert keys.current() is None
     assert (await keys.fetch()).has("one")
     now.at = DAY_S - 0.1
-    assert kids(keys) == ["one"]  # nobody waits any more
+    assert kids(keys) == ["one"]  # no caller waits any more
     await settle(keys)
     assert len(key_server.visits) == 3
     now.at = DAY_S

@@ -1,4 +1,4 @@
-"""Which calls share a count, and the texts of refusals."""
+"""Calls that share a count, and the texts of refusals."""
 
 from __future__ import annotations
 

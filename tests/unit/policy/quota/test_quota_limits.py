@@ -1,4 +1,4 @@
-"""Which limit applies to whom, errors in limits, sizes."""
+"""The limits of a caller and a tool, errors in limits, sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which functions of other libraries' servers toolcrib runs itself."""
+"""Functions of other libraries' servers that toolcrib runs itself."""
 
 from __future__ import annotations
 

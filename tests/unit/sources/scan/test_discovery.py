@@ -1,4 +1,4 @@
-"""Which files a target means, found without importing."""
+"""The files of a target, found without importing."""
 
 from __future__ import annotations
 

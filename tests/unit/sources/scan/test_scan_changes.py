@@ -1,4 +1,4 @@
-"""What changes a function behind its back, or hides tools in code that is not followed, is said."""
+"""Code that changes a function behind its back, or hides tools where the scan does not follow, is reported."""
 
 from __future__ import annotations
 
