@@ -51,7 +51,7 @@ MODULES = {
         "PromptArgument",
         "PromptResult",
         "PromptMessage",
-        "Suggestions",
+        "Completion",
         "TaskHandle",
         "TaskStatus",
         "RemoteSkill",

@@ -7,6 +7,7 @@ async with Client("http://127.0.0.1:8000/mcp") as client:
 from toolcrib.client.client import Client
 from toolcrib.client.http import HttpTransport, LegacySseTransport
 from toolcrib.client.resources import (
+    Completion,
     PromptArgument,
     PromptMessage,
     PromptResult,
@@ -14,7 +15,6 @@ from toolcrib.client.resources import (
     RemoteResource,
     RemoteTemplate,
     ResourceContents,
-    Suggestions,
 )
 from toolcrib.client.skills import RemoteSkill, SkillFile
 from toolcrib.client.tasks import TaskHandle, TaskStatus
@@ -23,6 +23,7 @@ from toolcrib.client.transport import MemoryTransport, Pipe, StdioTransport, Tra
 
 __all__ = [
     "Client",
+    "Completion",
     "HttpTransport",
     "LegacySseTransport",
     "MemoryTransport",
@@ -38,7 +39,6 @@ __all__ = [
     "ResourceContents",
     "SkillFile",
     "StdioTransport",
-    "Suggestions",
     "TaskHandle",
     "TaskStatus",
     "Transport",

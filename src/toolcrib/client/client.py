@@ -15,19 +15,19 @@ from toolcrib import __version__
 from toolcrib.client.changes import ChangeWatcher, OnChange, OnUpdate
 from toolcrib.client.http import HttpTransport, LegacySseTransport, argument_headers
 from toolcrib.client.resources import (
+    Completion,
     PromptResult,
     RemotePrompt,
     RemoteResource,
     RemoteTemplate,
     ResourceContents,
-    Suggestions,
     parse_prompt,
     parse_resource,
     parse_template,
+    read_completion,
     read_contents,
     read_items,
     read_prompt_result,
-    read_suggestions,
     write_arguments,
     write_reference,
 )
@@ -421,7 +421,7 @@ class Client:
         argument: str,
         value: str,
         context: Mapping[str, str] | None = None,
-    ) -> Suggestions:
+    ) -> Completion:
         """Return values for an argument of a prompt or a template, of which `value` is typed already.
 
         `ref` is a prompt or its name, or a template or its URI template. `context` has the arguments that are
@@ -430,7 +430,7 @@ class Client:
         params = {"ref": write_reference(ref), "argument": {"name": argument, "value": value}}
         if context:
             params["context"] = {"arguments": dict(context)}
-        return read_suggestions(await self._request("completion/complete", params), self.label)
+        return read_completion(await self._request("completion/complete", params), self.label)
 
     # --- skills ---
 

@@ -100,7 +100,7 @@ class PromptResult:
 
 
 @dataclass(frozen=True)
-class Suggestions:
+class Completion:
     """Values for an argument. `total` is how many there are, where the server knows it."""
 
     values: list[str]
@@ -241,7 +241,7 @@ def read_prompt_result(result: Mapping[str, Any], label: str) -> PromptResult:
     )
 
 
-def read_suggestions(result: Mapping[str, Any], label: str) -> Suggestions:
+def read_completion(result: Mapping[str, Any], label: str) -> Completion:
     """Parse the result of completion/complete. Raises InvalidResponseError."""
     completion = result.get("completion")
     values = completion.get("values") if isinstance(completion, Mapping) else None
@@ -249,7 +249,7 @@ def read_suggestions(result: Mapping[str, Any], label: str) -> Suggestions:
         raise InvalidResponseError(f"{label} returned a completion without values")
     total = completion["total"] if isinstance(completion, Mapping) and "total" in completion else None
     has_more = isinstance(completion, Mapping) and completion.get("hasMore") is True
-    return Suggestions(values, total if type(total) is int else None, has_more)
+    return Completion(values, total if type(total) is int else None, has_more)
 
 
 # --- parameters ------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from toolcrib.content import Block, Result
 from toolcrib.protocol.calls import Peer, begin, read_call, read_envelope, read_options
 from toolcrib.protocol.lists import list_reply, read_cursor
 from toolcrib.protocol.messages import INVALID_PARAMS, Id, Reply, RPCError, invalid_params
-from toolcrib.protocol.resources import FeatureRequest
+from toolcrib.protocol.resources import ComponentRequest
 from toolcrib.protocol.revisions import Revision
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Params = dict[str, Any]
 
 
-class PromptGet(FeatureRequest):
+class PromptGet(ComponentRequest):
     """One prompts/get."""
 
     kind = "prompt"

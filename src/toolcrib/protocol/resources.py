@@ -37,7 +37,7 @@ MAX_URI = 65_536
 Params = dict[str, Any]
 
 
-class FeatureRequest(ToolCall):
+class ComponentRequest(ToolCall):
     """A request that runs a resource or a prompt. Its failures are JSON-RPC errors: it has no `isError`."""
 
     kind: ClassVar[Kind]
@@ -95,7 +95,7 @@ class FeatureRequest(ToolCall):
         raise NotImplementedError
 
 
-class ResourceRead(FeatureRequest):
+class ResourceRead(ComponentRequest):
     """One resources/read."""
 
     kind = "resource"

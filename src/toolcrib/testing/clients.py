@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolcrib.client import Client, RemotePrompt, RemoteResource, RemoteTemplate, RemoteTool
 from toolcrib.client.client import OTHER_ATTRIBUTES
-from toolcrib.client.resources import PromptResult, ResourceContents, Suggestions
+from toolcrib.client.resources import Completion, PromptResult, ResourceContents
 from toolcrib.component import is_marked
 from toolcrib.content import Result
 from toolcrib.context import ANONYMOUS, LOCAL, Principal
@@ -160,7 +160,7 @@ class SyncClient:
         argument: str,
         value: str,
         context: Mapping[str, str] | None = None,
-    ) -> Suggestions:
+    ) -> Completion:
         """Return values for an argument of a prompt or a template, as `Client.complete` does."""
         return self.run(self.client.complete(ref, argument, value, context))
 
