@@ -69,7 +69,7 @@ Question = Elicitation | URLElicitation | Sampling | Roots
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a form or a page. True where the user accepted; `answer["name"]` is a field."""
+    """The answer to a form or a page. True if the user accepted; `answer["name"]` is a field."""
 
     action: Action
     content: Mapping[str, Any] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class InputNeeded(BaseException):
 class Principal:
     """The caller. `name` identifies it in rules and logs: `local`, `key:ana`, `oauth:SUBJECT`.
 
-    `roles` are those of the key or token; rules may add more. `binding` identifies the caller to sessions and
+    `roles` come from the key or token; rules may add more. `binding` identifies the caller to sessions and
     sealed states where the name is not unique: issuer, subject and client.
     """
 
@@ -176,7 +176,7 @@ NO_REQUEST = RequestInfo()
 
 LOCAL = Principal()
 ANONYMOUS = Principal("anonymous")
-"""Callers without credentials, where credentials are optional."""
+"""Callers without credentials, if credentials are optional."""
 RESERVED = "toolcrib."
 """Prefix of question keys that only the policy uses."""
 CONFIRMATION = f"{RESERVED}confirm"
@@ -188,7 +188,7 @@ class Channel(Protocol):
     `resumes` identifies the sealed state of a call that is repeated with answers, else it is None;
     `is_prompted` says that the call is repeated after its first question. `is_gone` says that a call was
     cancelled by a disconnect. `request` is the id of the message and `trace` the caller's trace
-    (W3C traceparent), where there are any. `session` is an object that stands for the client's session, if
+    (W3C traceparent), if there are any. `session` is an object that represents the client's session, if
     it has one.
 
     `sends_reply` says that the channel sends the reply of the call, and does so when `committed` is done: the
@@ -223,11 +223,11 @@ class Channel(Protocol):
     def log(self, level: str, data: Any) -> None: ...
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Reply]:
-        """Return answers by key. Raises CannotAskError, or InputNeeded where the call will be repeated."""
+        """Return answers by key. Raises CannotAskError, or InputNeeded if the call will be repeated."""
         ...
 
     def close_stream(self) -> None:
-        """Close the caller's connection, where its transport can fetch the rest later."""
+        """Close the caller's connection, if its transport can fetch the rest later."""
         ...
 
 
@@ -513,7 +513,7 @@ class Context:
         return self._ask_any(questions, None)
 
     def close_stream(self) -> None:
-        """Close the caller's connection without ending the call, where the client can fetch the rest later:
+        """Close the caller's connection without ending the call, if the client can fetch the rest later:
         over HTTP with 2025-11-25."""
         self._send(self.channel.close_stream)
 

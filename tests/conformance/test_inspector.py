@@ -75,7 +75,7 @@ async def count_stock() -> str:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
-    with serving("-m", "toolcrib", "serve", "--port", "{port}") as running:
+    with serving("-m", "toolcrib", "serve", "--samples", "--port", "{port}") as running:
         yield running
 
 
@@ -127,7 +127,7 @@ def test_the_inspector_lists_and_calls_over_http(inspector: Any, server: ServerP
 
 @pytest.mark.parametrize("era", [pytest.param("legacy", marks=pytest.mark.long), "modern"])
 def test_the_inspector_lists_and_calls_over_stdio(inspector: Any, era: str) -> None:
-    check(inspector, era, STDIO)
+    check(inspector, era, [*STDIO, "--samples"])
 
 
 def check_features(inspector: Any, era: str, target: list[str]) -> None:
@@ -241,4 +241,4 @@ def count_tasks(shop: Path) -> int:
     if not file.exists():
         return 0
     with closing(sqlite3.connect(file)) as db:
-        return int(db.execute("SELECT count(*) FROM tasks").fetchone()[0])
+        return int(db.execute("SELECT count(*) FROM task").fetchone()[0])

@@ -64,7 +64,7 @@ class ToolResult:
 class Final:
     """The complete answer: `text` is what the model wrote since it last got results.
 
-    `reason` is "stop", "length" where the provider's limit cut the answer short, or "refused" where the
+    `reason` is "stop", "length" if the provider's limit cut the answer short, or "refused" if the
     model or a filter refused to answer. `usage` is what the provider reports, in its own terms.
     """
 

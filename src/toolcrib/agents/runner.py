@@ -470,7 +470,7 @@ class AgentRunner:
                 self._current = None
 
     async def ask(self, text: str) -> str:
-        """Return the answer to a question. Raise AgentError where there is none."""
+        """Return the answer to a question. Raise AgentError if there is none."""
         async with aclosing(self.send(text)) as events:
             async for event in events:
                 if isinstance(event, Final):

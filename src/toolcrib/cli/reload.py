@@ -52,7 +52,7 @@ POLL_SHARE = 0.05
 """The part of the time that polling may take, however many files there are."""
 
 Watched = tuple[str, str]
-"""How a path is watched, and the path: a `file`, the Python files of a `folder`, those of a whole `source`
+"""How a path is watched, and the path: a `file`, the Python files of a `folder`, the same of a whole `source`
 tree, or every file that a `published` folder shows."""
 States = Mapping[str, tuple[int, ...] | None]
 _OWN = os.path.dirname(toolcrib.__file__) + os.sep
@@ -152,7 +152,7 @@ def find_world_writable(files: Iterable[str]) -> Iterator[str]:
             continue
 
 
-# --- what has changed --------------------------------------------------------------------------------
+# --- changes -----------------------------------------------------------------------------------------
 
 
 def compare_loaded(new: Any, old: Any, terminal: Terminal) -> Sequence[str] | None:
@@ -180,7 +180,7 @@ def print_reload(new: Any, old: Any, terminal: Terminal) -> None:
 
 
 class Relay:
-    """Passes the messages of one client to the process that serves now, and those of all processes back.
+    """Passes the messages of one client to the process that serves now, and messages of all processes back.
 
     `end` stops all processes and waits for them.
     """
@@ -227,7 +227,7 @@ class Relay:
         self._end_if_unused(backend)
 
     def _note(self, method: str, id_: Id, params: dict[str, Any], line: bytes) -> None:
-        """Keep what a new process must be told, too."""
+        """Keep a message that is repeated to a new process."""
         if method in _REPEATED:
             self._setup[method] = line
         elif method == "subscriptions/listen":
@@ -303,5 +303,5 @@ def _decode_message(line: bytes, parse: Callable[[bytes], Any]) -> dict[str, Any
     try:
         message = parse(line)
     except ValueError:
-        return {}  # the process says what is wrong with it
+        return {}  # the process answers with the error
     return message if isinstance(message, dict) else {}

@@ -71,7 +71,7 @@ def serve_http(options: ServeOptions, terminal: Terminal) -> int:
     )
 
     def on_ready(summary: Summary) -> None:
-        with suppress(BrokenPipeError):  # nobody reads stderr; clients are served all the same
+        with suppress(BrokenPipeError):  # stderr is closed; clients are served all the same
             if not options.as_json:
                 _print_start(summary, info, options, terminal)
             print_problems(summary, terminal)
@@ -104,7 +104,7 @@ def _check_workers(workers: int, configs: Sequence[Config], terminal: Terminal) 
 
 
 def _find_command(options: ServeOptions) -> Entry | None:
-    """Return how a client would start this server; None where a target does not exist."""
+    """Return how a client would start this server; None if a target does not exist."""
     lock: list[str] = []
     if options.is_locked:
         from toolcrib.cli.catalog import find_lock  # delayed: only needed with --locked
@@ -139,7 +139,7 @@ def _to_json(summary: Summary, info: ServerInfo) -> dict[str, Any]:
 
 
 def _print_start(summary: Summary, info: ServerInfo, options: ServeOptions, terminal: Terminal) -> None:
-    """Print where the server is, its tools, and what to paste into a client."""
+    """Print the addresses of the server, its tools, and an entry for clients."""
     workers = f" with {info.workers} workers" if info.workers > 1 else ""
     if terminal.message_format is not None:
         terminal.message("note", f"{summary.headline}{workers} at {', '.join(info.urls)}")
@@ -171,7 +171,7 @@ def _print_entry(name: str, entry: Entry, terminal: Terminal) -> None:
 
 
 def print_limits(summary: Summary, info: ServerInfo, terminal: Terminal) -> None:
-    """Print what users of several workers or of a public address must know."""
+    """Print notes for users of several workers or of a public address."""
     if info.workers > 1:
         text = "workers keep no sessions: tools cannot ask users of clients older than MCP 2026-07-28"
         terminal.message("note", text)

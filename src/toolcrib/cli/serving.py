@@ -94,12 +94,12 @@ class ServeOptions:
 
 
 class ServeProcess:
-    """The server of this process. `identity` are settings of the server that override those of files."""
+    """The server of this process. `identity` are settings of the server that override files."""
 
     def __init__(self, options: ServeOptions, terminal: Terminal, **identity: Any) -> None:
         self.options = options
         self.terminal = terminal
-        with terminal.log.muted():  # what is logged now is a finding too
+        with terminal.log.muted():  # messages of loading are findings too
             self.loaded = load_for_serving(
                 options.targets,
                 terminal,
@@ -132,7 +132,7 @@ class ServeProcess:
         return self.run(serve)
 
     def share(self, folder: str | None) -> None:
-        """Use a folder where processes combine their metrics and keep what would else be in memory."""
+        """Use a folder for combined metrics, and for state that would be in memory otherwise."""
         server = self.loaded.server
         has_others = (self.options.workers or 1) > 1
         server.storage.share(folder, counts_together=has_others)

@@ -277,7 +277,7 @@ class Supervisor:
             loaded, before = workers[0].loaded.result(), loaded
             self.on_reload(loaded, before)
             for task in self._tasks:
-                task.cancel()  # those of retired workers must not replace them
+                task.cancel()  # else retired workers would be replaced
             others = [self._reap(worker) for worker in self._workers if worker not in workers]
             self._tasks = {group.create_task(work) for work in (*map(self._keep, workers), *others)}
 

@@ -394,7 +394,7 @@ class HttpTransport(Transport):
         raise TransportError(f"{self.label} redirects too many times")
 
     def _redirect_target(self, answer: Stream, url: str) -> str:
-        """Return where a redirect within the same origin leads; raise TransportError for any other."""
+        """Return the target of a redirect within the same origin; raise TransportError for any other."""
         target, is_same_origin = _resolve(url, answer.headers.get("location", ""))
         if answer.status_code not in (307, 308) or not is_same_origin or target == url:
             text = f"{self.label} redirects to {redact_url(target)}; use that address if you trust it"

@@ -68,7 +68,7 @@ class RemotePrompt:
 
 @dataclass(frozen=True)
 class ResourceContents:
-    """One item of a resource: `text`, or `data` where it is binary."""
+    """One item of a resource: `text`, or `data` if it is binary."""
 
     uri: str
     mime_type: str | None = None
@@ -92,7 +92,7 @@ class PromptMessage:
 
 @dataclass(frozen=True)
 class PromptResult:
-    """What a prompt expands to."""
+    """The expanded prompt."""
 
     description: str | None
     messages: list[PromptMessage]
@@ -101,7 +101,7 @@ class PromptResult:
 
 @dataclass(frozen=True)
 class Completion:
-    """Values for an argument. `total` is how many there are, where the server knows it."""
+    """Values for an argument. `total` is how many there are, if the server knows it."""
 
     values: list[str]
     total: int | None = None
@@ -267,7 +267,7 @@ def write_arguments(arguments: Mapping[str, Any]) -> dict[str, str]:
 
 
 def write_reference(ref: str | RemotePrompt | RemoteTemplate | Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is completed, in the form of the wire. A string with "://" is a URI or a template."""
+    """Return the reference of a completion as it is sent. A string with "://" is a URI or a template."""
     if isinstance(ref, RemotePrompt):
         return {"type": "ref/prompt", "name": ref.name}
     if isinstance(ref, RemoteTemplate):

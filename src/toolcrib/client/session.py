@@ -167,7 +167,7 @@ def _to_root(item: str | Path | Root) -> Root:
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Callbacks for what a server sends while a request runs."""
+    """Callbacks for messages of a server while a request runs."""
 
     on_progress: OnProgress | None = None
     on_log: OnLog | None = None
@@ -536,7 +536,7 @@ def _copy_error(error: ClientError) -> ClientError:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What the server announced about itself."""
+    """The announcement of the server about itself."""
 
     protocol_version: str
     capabilities: Mapping[str, Any]

@@ -37,7 +37,7 @@ class SkillFile:
 class RemoteSkill:
     """A skill of another server; `wire` is its entry as received.
 
-    `frontmatter` is that of its SKILL.md. `files` is None if the server generates them: then their content
+    `frontmatter` comes from its SKILL.md. `files` is None if the server generates them: then their content
     cannot be verified.
     """
 
@@ -78,12 +78,12 @@ def parse_skill(item: Mapping[str, Any]) -> RemoteSkill:
     """Parse an entry of skills/list or skills/get. Raises ValueError."""
     uri, frontmatter = item.get("uri"), item.get("frontmatter")
     if not isinstance(uri, str) or not uri.endswith(f"/{MAIN_FILE}"):
-        raise ValueError(f"its uri is not that of a {MAIN_FILE}")
+        raise ValueError(f"its uri does not end in /{MAIN_FILE}")
     if not isinstance(frontmatter, Mapping) or not isinstance(frontmatter.get("description"), str):
         raise ValueError(f"{uri[:200]} has no frontmatter with a description")
     skill = RemoteSkill(uri, frontmatter, None, item)
     if frontmatter.get("name") != skill.folder.rpartition("/")[2]:
-        raise ValueError(f"{uri[:200]} has a name that is not that of its folder")
+        raise ValueError(f"{uri[:200]} has another name than its folder")
     if item.get("resources") == "dynamic":
         return skill
     return RemoteSkill(uri, frontmatter, _parse_files(item.get("resources"), skill), item)

@@ -37,14 +37,14 @@ _INVALID_PARAMS = -32602
 _STATES = frozenset(get_args(State))
 _ENDED = ("completed", "failed", "cancelled")
 _DEFAULT_PAUSE_S, _SHORTEST_PAUSE_S, _LONGEST_PAUSE_MS = 1.0, 0.02, 60_000
-_SLOWEST_PAUSE_S = 10.0  # where the server wishes no longer one
+_SLOWEST_PAUSE_S = 10.0  # if the server does not ask for a longer one
 _MAX_FAILURES = 5  # in a row
 _CANCEL_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """What a server says about a task. Times are in ISO 8601; `message` is for people."""
+    """The status of a task. Times are in ISO 8601; `message` is for people."""
 
     state: State
     message: str | None = None
@@ -215,7 +215,7 @@ class TaskHandle:
 
 @dataclass(frozen=True, slots=True)
 class TaskChannel:
-    """What a task needs of its client."""
+    """The parts of a client that a task uses."""
 
     label: str
     request: SendRequest

@@ -48,7 +48,7 @@ class Transport:
     """Whether each request has its own stream that can be closed."""
 
     async def start(self, session: Session) -> None:
-        """Connect, and pass what the server sends to this session. Raises TransportError."""
+        """Connect, and pass messages of the server to this session. Raises TransportError."""
         raise NotImplementedError
 
     async def send(self, message: Outgoing) -> None:

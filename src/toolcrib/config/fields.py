@@ -66,22 +66,22 @@ class Setting:
     convert: Callable[[Any], Any] | None = None
     regex: str = r"[\s\S]*\S[\s\S]*"
     expected: str = "a non-empty string"
-    """What a string that matches `regex` is, for the error message."""
+    """The kind of string that matches `regex`, for the error message."""
     pattern: str | None = None
     """For a mapping that takes those keys of its section that match."""
     example: str | None = None
-    """What to write where a required setting is missing."""
+    """An example, for the hint about a required setting that is missing."""
 
     @property
     def item_type(self) -> Any:
-        """The dataclass of the items, where the value is a list of tables."""
+        """The dataclass of the items, if the value is a list of tables."""
         arguments = get_args(self.hint)
         is_list = get_origin(self.hint) in (Sequence, tuple)
         return arguments[0] if is_list and dataclasses.is_dataclass(arguments[0]) else None
 
     @property
     def table_type(self) -> Any:
-        """The dataclass of the value, where it is a table."""
+        """The dataclass of the value, if it is a table."""
         return self.hint if dataclasses.is_dataclass(self.hint) else None
 
 
@@ -310,7 +310,7 @@ class TableReader:
 
     def check_names(self, prefix: str, table: Iterable[str], known: Mapping[str, str | None]) -> None:
         """Report unknown keys. `known` maps names to None, or to a pattern of keys in place of the name. The
-        names at the root of the document are checked first, and suggested where one is in another table."""
+        names at the root of the document are checked first, and suggested if one is in another table."""
         if not prefix:
             self._top_level = frozenset(known)
         for key in table:

@@ -1,6 +1,6 @@
 """completion/complete: values for the arguments of prompts and resource templates.
 
-What a client may not see or read is not completed either, because suggestions tell what there is.
+Nothing is completed that a client may not see or read.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def complete(
 
     if name not in names_of(target):
         raise invalid_params(f"'{target.name}' has no argument '{name[:80]}'")
-    is_known = peer.principal is not LOCAL  # which stands for all clients without credentials
+    is_known = peer.principal is not LOCAL  # which all clients without credentials share
     if is_known and engine.completion_limit.take(peer.principal.binding) is not None:
         raise RPCError(INTERNAL_ERROR, "Too many completions: slow down", status=429)
     completer = target.completers.get(name)
@@ -153,7 +153,7 @@ def _find_target(engine: Engine, peer: Peer, ref: Any, revision: Revision) -> An
 
 
 def _read_argument(params: Params) -> tuple[str, str, dict[str, str]]:
-    """Return the name of the argument, what was typed, and the arguments that are known already."""
+    """Return the name of the argument, its value so far, and the arguments that are known already."""
     argument = params.get("argument")
     name = argument.get("name") if type(argument) is dict else None
     value = argument.get("value") if type(argument) is dict else None

@@ -42,11 +42,11 @@ DYNAMIC_TTL_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """What a server says of itself, and how it speaks the protocol.
+    """The identity of a server, and its settings of the protocol.
 
     `dynamic` servers announce changes of their tools. `key` signs the state of calls that wait for an
-    answer; workers of one server share it. `methods` are those of other packages. `tasks` are the settings
-    of tasks, None for the defaults; `state` is what they are kept in.
+    answer; workers of one server share it. `methods` come from other packages. `tasks` are the settings
+    of tasks, None for the defaults; they are kept in `state`.
     """
 
     name: str
@@ -190,7 +190,7 @@ class Engine:
         """Notify all clients that listen that the list of tools, resources or prompts has changed."""
         self.lists.clear()
         if kind == "tools" and not self.dispatcher.has_list_changed():
-            return  # other tools can be found by search now, but the list is what it was
+            return  # other tools can be found by search now, but the list is the same
         self.announce_list(kind)
 
     def announce_list(self, kind: str) -> None:

@@ -49,7 +49,7 @@ class RPCError(Exception):
 
 
 class Reply:
-    """The reply to one message: a JSON body, or none where nothing is sent back (an accepted notification).
+    """The reply to one message: a JSON body, or none if nothing is sent back (an accepted notification).
 
     `status` and `headers` are for HTTP; other transports ignore them. `committed` is the audit record of the
     call: the reply must not leave before it is done.

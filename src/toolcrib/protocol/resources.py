@@ -227,7 +227,7 @@ def unsubscribe(engine: Engine, peer: Peer, id_: Id, revision: Revision, params:
 
 
 def read_uri(params: Params) -> str:
-    """Return the URI that a request names. Raise RPCError where there is none."""
+    """Return the URI that a request names. Raise RPCError if there is none."""
     uri = params.get("uri")
     if type(uri) is not str:
         raise messages.invalid_params("uri is required, and must be a string")

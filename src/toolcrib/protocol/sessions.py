@@ -37,7 +37,7 @@ class Session:
     """One legacy client. `notify` sends messages that belong to no call; None while the client cannot read
     them.
 
-    `owner` is whom the session is counted for, and `streams` what an HTTP transport keeps to resume streams.
+    The session counts for `owner`; an HTTP transport keeps `streams`, to resume them.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Session:
         self.is_open = True
 
     def subscribe(self, uri: str, unknown: UnknownBytes) -> None:
-        """Add a URI to those subscribed to. Raise RPCError where it takes too much memory."""
+        """Add a URI to those subscribed to. Raise RPCError if it takes too much memory."""
         if uri in self.subscribed:
             return
         check_subscribed((*self.subscribed, uri))
@@ -153,7 +153,7 @@ class Session:
 
 
 def has_credentials(principal: Principal) -> bool:
-    """Whether a principal has credentials, and does not stand for every caller without."""
+    """Whether a principal has credentials, and is not shared by all callers without."""
     return principal is not LOCAL and principal is not ANONYMOUS
 
 

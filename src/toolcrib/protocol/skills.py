@@ -1,7 +1,7 @@
 """skills/list, skills/get and resources/directory/read: the extension io.modelcontextprotocol/skills.
 
 A skill is a resource, its SKILL.md, that carries an entry: a client sees the skills whose SKILL.md it may
-read. The methods exist where the server has skills.
+read. The methods exist if the server has skills.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def read_directory(engine: Engine, peer: Peer, id_: Id, revision: Revision, para
 def _open(
     engine: Engine, peer: Peer, revision: Revision, method: str, params: Params
 ) -> tuple[Component, ...]:
-    """Return the resources that the peer may read. Raise RPCError where the server has no skills."""
+    """Return the resources that the peer may read. Raise RPCError if the server has no skills."""
     if not is_served(engine):
         raise method_not_found(method)
     if revision.modern:

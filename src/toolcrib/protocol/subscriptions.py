@@ -75,7 +75,7 @@ class Subscription(PendingRequest):
 
 
 def grant(engine: Engine, peer: Peer, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return as much of what a client wants to know as can change, perhaps nothing.
+    """Return the part of a filter that can change, perhaps nothing.
 
     Raise RPCError for a filter of the wrong type.
     """
@@ -109,6 +109,6 @@ def _is_full_for(peer: Peer, subscriptions: set[Subscription]) -> bool:
     if len(subscriptions) >= MAX_LISTENERS:
         return True
     if peer.principal is LOCAL:
-        return False  # stands for all clients without credentials
+        return False  # shared by all clients without credentials
     own = sum(item.peer.principal == peer.principal for item in subscriptions)
     return own >= (MAX_LISTENERS // 2 if peer.principal == ANONYMOUS else MAX_PER_PRINCIPAL)

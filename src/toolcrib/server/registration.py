@@ -130,7 +130,7 @@ class Registration:
         """
         self._check_open()
         batch = collect(*targets, namespace=namespace, handlers=handlers, sources=sources, **options)
-        if switches or self.switches:  # those given here must match a group here, those of the server any
+        if switches or self.switches:  # switches given here must match a group here, others any group
             matching = batch.switch({**self.switches, **(switches or {})})
             self._unused_switches -= matching
             batch.findings += [report_unused_switch(name) for name in switches or () if name not in matching]

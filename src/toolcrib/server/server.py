@@ -163,7 +163,7 @@ class MCPServer(Registration):
 
     @property
     def version(self) -> str:
-        """The version that clients see: that of the settings, or else toolcrib's."""
+        """The version that clients see: the one of the settings, or else toolcrib's."""
         return self.settings.version or __version__
 
     async def call(
@@ -197,7 +197,7 @@ class MCPServer(Registration):
     async def get_prompt(
         self, name: str, arguments: Mapping[str, str] | None = None, *, principal: Principal = LOCAL
     ) -> list[dict[str, Any]]:
-        """Return the messages of a prompt. Raises ToolNotFoundError, or CallError where that fails."""
+        """Return the messages of a prompt. Raises ToolNotFoundError, or CallError if that fails."""
         prompt = self.prompts.try_get(name)
         result = await self.dispatcher.run(prompt, name, arguments, kind="prompt", principal=principal)
         return raise_failure(result).content
@@ -244,7 +244,7 @@ class MCPServer(Registration):
         dispatcher.tool_search = None if publish == "never" else search
 
     def enforce(self, policy: Policy | str | Path) -> None:
-        """Apply a policy, or that of a file, to every call from now on. Raises ConfigurationError."""
+        """Apply a policy, or the policy of a file, to every call from now on. Raises ConfigurationError."""
         if self._running:
             raise ConfigurationError("a policy must be set before the server starts", key="policy")
         from toolcrib.config.settings import Policy  # start-up time: most servers have none
@@ -471,8 +471,8 @@ class MCPServer(Registration):
     async def connect(self, *, principal: Principal = LOCAL, **options: Any) -> AsyncIterator[Client]:
         """Yield a client of this server in this process: `async with server.connect() as client`.
 
-        Starts the server where it is not running, and stops it again; it can then be called and changed as
-        before. Calls are those of `principal`. Options are those of `Client`.
+        Starts the server if it is not running, and stops it again; it can then be called and changed as
+        before. `principal` is the caller. Takes the options of `Client`.
         """
         from toolcrib.client import Client, MemoryTransport  # start-up time
 
@@ -530,7 +530,7 @@ class MCPServer(Registration):
         return None if name == "memory" else lambda server: server.transports.serve_stdio()
 
     def _print_start(self, urls: Sequence[str]) -> None:
-        """Print where the server is. On stderr: stdout belongs to the program."""
+        """Print the addresses of the server. On stderr: stdout belongs to the program."""
         served = count_kinds(map(label_of, self.dispatcher.published()))
         lines = [f"{self.name}: serving {served} at", *(f"  {url}" for url in dict.fromkeys(urls))]
         sys.stderr.write("\n".join([*lines, "Press Ctrl-C to stop the server.", ""]))

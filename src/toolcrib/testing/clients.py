@@ -71,8 +71,8 @@ async def connect(
     model. Questions without an answer and answers without a question raise AssertionError; without `answers`,
     the client cannot be asked.
 
-    `overrides` replace functions in `Depends` by others. Calls are those of `principal`. Other options are
-    those of `Client`, such as `protocol="2025-06-18"`.
+    `overrides` replace functions in `Depends` by others. `principal` is the caller. Other options are
+    passed to `Client`, such as `protocol="2025-06-18"`.
     """
     questions = answers if isinstance(answers, Questions | None) else Questions(answers)
     handlers = {} if questions is None else {"on_ask": questions.ask, "on_sample": questions.sample}
@@ -185,7 +185,7 @@ class SyncClient:
 def client(target: Any, *, answers: Answers | None = None, **options: Any) -> Iterator[SyncClient]:
     """Yield a client in tests without `async`: `with testing.client(server) as client`.
 
-    The arguments are those of `connect`. The server runs during calls, in the thread of the test.
+    Takes the arguments of `connect`. The server runs during calls, in the thread of the test.
     """
     questions = None if answers is None else Questions(answers)
     with make_runner("testing.client", "use `async with testing.connect(...)`") as runner:

@@ -50,7 +50,7 @@ class FuzzReport:
     _printed: float = field(default_factory=time.monotonic, repr=False, compare=False)
 
     def note(self, name: str, seconds: float) -> None:
-        """Note how long a call took; print where the run is, now and then."""
+        """Note how long a call took; print the progress of the run, now and then."""
         self.slowest[name] = max(seconds, self.slowest.get(name, 0.0))
         if (now := time.monotonic()) - self._printed >= _PROGRESS_S:
             self._printed = now

@@ -24,7 +24,7 @@ def assert_definitions(
     """Compare the definitions of all tools with a golden file, which is a lock file of toolcrib.
 
     A relative path is beside the file of the caller. A missing file is written, but not in CI (`CI` is set).
-    Raise AssertionError with graded changes where one has the grade `fail_on` or a worse one. Set
+    Raise AssertionError with graded changes if one has the grade `fail_on` or a worse one. Set
     TOOLCRIB_UPDATE=1 to accept them, or `update`.
     """
     __tracebackhide__ = True  # pytest shows the line of the test

@@ -154,7 +154,7 @@ class Transports:
         self._call(self._schedule, kind)
 
     def announce_lists(self, kinds: Sequence[str]) -> None:
-        """Tell clients that lists differ from those of the process before or after this one. May be called
+        """Tell clients that lists differ from the process before or after this one. May be called
         from any thread."""
         for kind in kinds:
             self._call(self.engine.announce_list, kind)
@@ -250,7 +250,7 @@ class Transports:
         return AuthMiddleware(enforcer, name, host=options.host, path=options.path, workers=options.workers)
 
     def _is_unprotected(self, options: HTTPOptions) -> bool:
-        """Return whether callers are not authenticated, and nobody has said that this is intended."""
+        """Return whether callers are not authenticated, and the options do not say that this is intended."""
         policy = None if self._enforcer is None else self._enforcer.policy
         return not options.insecure and (policy is None or policy.auth is None)
 

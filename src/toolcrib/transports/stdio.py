@@ -27,7 +27,7 @@ logger = logging.getLogger("toolcrib")
 
 MAX_LINE = 4 * 1024 * 1024
 DRAIN_S = 10.0
-"""Time for running calls when stdin ends, as on Ctrl-C; they are ended where nobody reads stdout any more."""
+"""Time for running calls when stdin ends, as on Ctrl-C; they are ended if stdout is no longer read."""
 MAX_UNREAD = 16 * 1024 * 1024
 """Unread bytes, and one message that may be of any size."""
 PAUSE_AT = 4 * 1024 * 1024
@@ -156,7 +156,7 @@ class StdioConnection(asyncio.Protocol):
 
 
 class _Writer(asyncio.Protocol):
-    """Writes lines to a pipe, a file or a terminal; those of one turn of the loop are written together."""
+    """Writes lines to a pipe, a file or a terminal; lines of one turn of the loop are written together."""
 
     def __init__(self, overflow: Callable[[], None], pause: Callable[[bool], None]) -> None:
         self._overflow = overflow

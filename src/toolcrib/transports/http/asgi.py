@@ -4,7 +4,7 @@
     app = FastAPI(lifespan=tools.lifespan)
     app.mount("/tools", tools)
 
-Time-outs for reading and writing are those of the ASGI server.
+The ASGI server has the time-outs for reading and writing.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class _Writer:
                 response.lost()
 
     async def flush(self) -> None:
-        """Send what is there, and the end if it has come."""
+        """Send the unread output, and the end if it has come."""
         start, self._start = self._start, None
         if start is not None:
             await self._send(start)

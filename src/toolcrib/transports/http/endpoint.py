@@ -1,4 +1,4 @@
-"""The HTTP endpoint of a server: what a request comes to, for our own HTTP server and for ASGI alike.
+"""The HTTP endpoint of a server: how a request is answered, by our own HTTP server and over ASGI.
 
 Checks the host, authenticates, checks method and media types, finds the session, and passes the message to
 the protocol engine. Has no sockets.

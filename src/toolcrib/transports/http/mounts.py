@@ -216,7 +216,7 @@ _RUNNING: set[asyncio.Task[None]] = set()
 
 
 def _make_scope(mount: Mount, request: Request) -> Scope:
-    """Return the scope of a request, made of that of the ASGI server if there is one."""
+    """Return the scope of a request, made of the scope of the ASGI server if there is one."""
     head, given = request.head, request.scope
     path = head.path if given is not None else unquote(head.path)
     own: Scope = {

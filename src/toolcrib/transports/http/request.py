@@ -90,7 +90,7 @@ class HeadCache(dict[Hashable, Head]):
     """Heads by the bytes, or the ASGI scope values, that they were parsed from. Bounded in number and
     size.
 
-    Heads of 2026-07-28 name what they ask for, so that those of one client differ in one line: for 4,096
+    Heads of 2026-07-28 name what they ask for, so that the heads of one client differ in one line: for 4,096
     resources, parsing them took a third of a read. A head is therefore also found without that line.
     """
 
@@ -137,10 +137,10 @@ class Request(Peer):
     an error gets its own status, and only a call that sends messages, or takes long, becomes a stream. The
     stream of a session can be resumed by its client.
 
-    `scope` is that of the ASGI server, if there is one.
+    `scope` comes from the ASGI server, if there is one.
     `local` is the address that the client connected to. `principal` is known once the request `is_admitted`;
     `admission` is the task that decides that, if it takes time. `reserved` are the bytes that the body takes
-    of the budget. `held` are messages that were sent before there was anybody to write to.
+    of the budget. `held` are messages that were sent before there was a connection to write to.
     """
 
     __slots__ = (
@@ -297,7 +297,7 @@ class Request(Peer):
 
 
 _NEW, _BEGUN, _OPEN, _OVER = range(4)
-"""The phases of a response: nobody to write to yet, the head held back, a stream, and done."""
+"""The phases of a response: not begun, the head held back, a stream, and done."""
 
 
 def collect_headers(fields: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:

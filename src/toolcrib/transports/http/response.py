@@ -87,7 +87,7 @@ def event(message: bytes, id_: bytes | None = None) -> bytes:
 
 
 class ResponseWriter(Protocol):
-    """What a connection offers to write with: either one response, or a stream of events. Never blocks."""
+    """The writing side of a connection: either one response, or a stream of events. Never blocks."""
 
     def respond(self, reply: Reply) -> None: ...
 
@@ -260,7 +260,7 @@ class OutputBuffer:
             on_cut()
 
     def close(self) -> None:
-        """Keep nothing more, and refer to nobody."""
+        """Keep nothing more, and drop the callback."""
         size, self._data = len(self._data), bytearray()
         self._store.remove(self, size)
         self._on_cut = None
