@@ -80,7 +80,7 @@ def build(inputs: FileInputs | LiveInputs) -> tuple[dict[str, Any], list[Finding
 
 
 def log_findings(findings: Iterable[Finding]) -> None:
-    """Log what a catalog leaves out and problems of its sources, but nothing about tools in it."""
+    """Log the tools that a catalog leaves out and problems of its sources, but nothing about tools in it."""
     serious = [
         finding
         for finding in findings

@@ -2,7 +2,7 @@
 
 `get_catalog_cached` uses the file if the same adapter was asked for, by the same versions, and every file
 has the same bytes. The file is a JSON document with the five keys of a catalog. A sixth key, `cache`,
-says what it was made of and ends in a checksum of everything before it, so that a damaged file is not
+has its inputs and ends in a checksum of everything before it, so that a damaged file is not
 used. Problems with the file or its folder are never errors: the catalog is built instead.
 """
 
@@ -42,7 +42,7 @@ FORMAT = 1
 MAX_BYTES = 64 * 1024 * 1024
 
 Facts = dict[str, Any]
-"""What a catalog was made of."""
+"""The inputs of a catalog."""
 
 
 def get_catalog_cached(
@@ -132,7 +132,7 @@ _failed_paths: set[str] = set()
 
 
 def load(path: Path) -> tuple[dict[str, Any], Facts] | None:
-    """Return the catalog in a file and what it was made of; None if there is none, or it is damaged."""
+    """Return the catalog in a file and its inputs; None if there is none, or it is damaged."""
     data = read_file(path, MAX_BYTES)
     return None if data is None else unseal(data)
 
@@ -160,7 +160,7 @@ def seal(catalog: dict[str, Any], facts: Facts) -> bytes:
 
 
 def unseal(data: bytes) -> tuple[dict[str, Any], Facts] | None:
-    """Return what was sealed; None for anything else."""
+    """Return the sealed catalog and its inputs; None for anything else."""
     split = len(data) - len(_END) - _CHECKSUM_LENGTH
     body = data[:split] if split > 0 else b""
     if not body.endswith(_CHECKSUM_KEY):

@@ -1,4 +1,4 @@
-"""A catalog: tools, resources and prompts from one place, with what is wrong with the others.
+"""A catalog: tools, resources and prompts from one place, with findings about the others.
 
     open_catalog(["tools.py"])                          # imported
     open_catalog(["servers/"], "static")                # source that is read and not run
@@ -35,7 +35,7 @@ from toolcrib.sources.targets import Target, default_target, parse_target
 
 How = Literal["import", "static", "remote", "lock"]
 Step = Callable[[float, float | None], None]
-"""Called with what is done of a step, and the total."""
+"""Called with the number of items that are done, and the total."""
 Watch = Callable[[str], AbstractContextManager[Step]]
 """Called with the name of a step that begins."""
 NO_TARGETS_HINT = 'write targets = ["tools.py"] under [server], or name targets on the command line'
@@ -70,7 +70,7 @@ class Catalog:
         label: str = "",
         watch: Watch = unwatched,
     ) -> Catalog:
-        """Return what registries publish, and what they do not. What cannot be built is a finding."""
+        """Return the components of registries. One that cannot be built is a finding."""
         catalog = cls(findings=list(findings), label=label)
         every = list(registries)
         listed = [component for registry in every for component in registry]
@@ -98,7 +98,7 @@ class Catalog:
         return [finding for finding in self.findings if finding.level == "error"]
 
     def build(self, components: Sequence[Component], watch: Watch = unwatched) -> list[Component]:
-        """Return the components whose definition can be built; add what is wrong with any of them to the
+        """Return the components whose definition can be built; add the problems of any of them to the
         findings."""
         built = []
         with watch("building tools") as step:
@@ -203,9 +203,9 @@ def _scan(targets: Sequence[str], label: str, watch: Watch) -> Catalog:
 
 
 class TargetLoader:
-    """Collects the tools of targets, and the servers in them. A problem is a finding; what does not exist is
-    in `missing` too. `arguments` are for programs that start a server; `on_error` gets what a target
-    raised."""
+    """Collects the tools of targets, and the servers in them. A problem is a finding; targets that do
+    not exist are in `missing` too. `arguments` are for programs that start a server; `on_error` gets the
+    exceptions of targets."""
 
     def __init__(
         self,
@@ -263,7 +263,7 @@ class TargetLoader:
         self.findings += config_findings(error)
 
     def _read_configs(self, targets: Sequence[str]) -> Iterator[Config]:
-        """Yield one configuration per target; a target that is no configuration file gets its own."""
+        """Yield one configuration per target; other targets get their own."""
         switches = switches_from(os.environ)
         try:
             named = targets or [default_target()]
@@ -352,7 +352,7 @@ def _find_objects(found: Target) -> list[Any]:
 
 def _find_unserved(target: Target, batch: Batch) -> Iterator[Finding]:
     """Warn of tools in the source of an adopted server that the server does not list. For a function that
-    makes it, the source is that of the function and of those that it calls."""
+    makes it, the source is the function and the functions that it calls."""
     module = sys.modules.get(target.module or "")
     path = target.path or Path(getattr(module, "__file__", None) or "")
     lines = find_lines(path, target.name) if target.name else set()
@@ -363,7 +363,7 @@ def _find_unserved(target: Target, batch: Batch) -> Iterator[Finding]:
 
         found = scan(path if target.name else target.text).tools
     except Exception:
-        return  # what is served does not depend on the source
+        return  # the served tools do not depend on the source
     known = [*(tool.name for tool in batch.tools), *(item.tool for item in batch.findings if item.tool)]
     missing = [
         tool

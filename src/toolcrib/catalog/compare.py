@@ -4,9 +4,9 @@
     comparison.worst, comparison.advice             # "breaking", "major"
     [change.message for change in comparison.changes]
 
-Suspicious is what somebody should look at before a model does: what the linter's rules on injected
-instructions, credentials, links and hidden text report, where the old definition did not have it; a host that
-was not named before; and a new parameter that invites a model to send its conversation.
+Suspicious changes deserve a look before a model reads them: findings of the linter's rules on injected
+instructions, credentials, links and hidden text that the old definition did not have; a host that was not
+named before; and a new parameter that invites a model to send its conversation.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _ARGUMENTS = ("/inputSchema/properties/", "/arguments/")
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All changes, those of one tool together, the worst first."""
+    """All changes, grouped by tool, the worst first."""
 
     changes: list[Change] = field(default_factory=list)
     before: int = 0
     after: int = 0
     noun: str = "tool"
-    """What is compared: `tool`, or `definition` if there are resources or prompts."""
+    """The things compared: `tool`, or `definition` if there are resources or prompts."""
 
     @property
     def counts(self) -> dict[Grade, int]:
@@ -94,8 +94,8 @@ def compare(
 
 
 def definition_of(tool: Component) -> ToolDefinition:
-    """Return the definition of a tool, without building it where the tool is only described. That of a
-    resource or a prompt has what its list shows."""
+    """Return the definition of a tool, without building it if the tool is only described. The
+    definition of a resource or a prompt is made of its entry in a list."""
     if tool.kind != "tool":
         return _definition_of_entry(tool)
     origin = tool.origin
@@ -342,7 +342,7 @@ def _or_none(value: Any) -> Any:
 def compare_hints(old: Mapping[str, Any], new: Mapping[str, Any], *, has_changed: bool) -> Iterator[Change]:
     """Compare annotations. `has_changed` says that texts or schemas of the tool changed too.
 
-    Clients run a tool without asking where it says that it only reads. So a hint that gets worse breaks their
+    Clients run a tool without asking if it says that it only reads. So a hint that gets worse breaks their
     policy, and one that gets better while the rest changes deserves a look.
     """
     for key in sorted(old.keys() | new.keys()):
@@ -475,7 +475,7 @@ _MAX_EXCERPT = 80
 
 
 def find_suspicious(old: LintedTool | None, new: LintedTool) -> Iterator[Change]:
-    """Yield what the linter reports of the new definition and not of the old one, hosts that are new, and
+    """Yield findings of the linter that the old definition did not have, hosts that are new, and
     parameters for the conversation that a known tool did not have."""
     found = list(_lint(new))
     known = {_key(*item) for item in _lint(old)} if found and old is not None else set()
@@ -543,7 +543,7 @@ def _excerpt(problem: Problem) -> str:
 
 def _addresses(linted: LintedTool) -> Iterator[tuple[str, str, str]]:
     """Yield every host that a text in a definition names, a pointer to its parameter, and the text. Names do
-    not count: that of a resource is its URI."""
+    not count: the name of a resource is its URI."""
     for text in linted.texts:
         for found in _ADDRESS.finditer(text.text) if text.kind != "name" else ():
             host = (found[1] or found[2] or found[3]).casefold().rstrip(".:-")

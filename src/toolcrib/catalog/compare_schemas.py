@@ -87,7 +87,7 @@ def make_change(
     old: Any = None,
     new: Any = None,
 ) -> Change:
-    """Make a change of two JSON values, of which long ones are shown from where they differ."""
+    """Make a change of two JSON values, of which long ones are shown from the first difference."""
     before, now = (None if value is None else codec.canonical(value).decode() for value in (old, new))
     if before is not None and now is not None and max(len(before), len(now)) > _MAX_VALUE:
         same = next(
@@ -302,7 +302,7 @@ class _Comparison:
             yield self._change("changed", at, words=words, old=others, new=schema)
 
     def _compare_other_names(self, old: Schema, new: Schema, at: _Location) -> list[Change]:
-        """Compare what holds for names that are not declared."""
+        """Compare the rules for names that are not declared."""
         before, now = old.get("additionalProperties", True), new.get("additionalProperties", True)
         is_closed, was_closed = is_nothing(now), is_nothing(before)
         here = at.part("additionalProperties", suffix=".*" if at.label else "*")
@@ -323,7 +323,7 @@ class _Comparison:
         old: Any = None,
         new: Any = None,
     ) -> Change:
-        """Make a change; `{}` in its words stands for the location."""
+        """Make a change; `{}` in its words is replaced by the location."""
         subject = "{0}" if at.label else "the input"
         if not self.is_input:
             subject = "{0} of the result" if at.label else "the result"
@@ -442,7 +442,7 @@ def _is_plain(node: Any, name: str, keywords: frozenset[str]) -> bool:
 
 
 def _plain_form(node: Any) -> Mapping[str, Any] | None:
-    """Return a schema with a type or a list of values; None for a union, or where it has no such form."""
+    """Return a schema with a type or a list of values; None for a union, or if it has no such form."""
     if not isinstance(node, Mapping) or "type" not in node or node.keys() & _COMPOSITIONS:
         canonical = canonical_form(node)
         node = None if canonical is None else canonical.to_json_schema()

@@ -59,7 +59,7 @@ class LiveInputs:
         return registry_of(self.source)
 
     def read(self) -> tuple[Catalog, Snapshot]:
-        """Return what a registry publishes, or would publish: the newest tool of each name."""
+        """Return the tools that a registry publishes, or would publish: the newest of each name."""
         registry, findings = self.registry, list[Finding]()
         if registry is None:
             registry, batch = ToolRegistry(), collect(self.source)
@@ -129,7 +129,7 @@ class FileInputs:
         return catalog, Snapshot(self._hash(files), named, files, is_same and sources is not None)
 
     def _hash(self, hashes: Mapping[str, str]) -> str:
-        """Return the SHA-1 of a single file, or that of the sorted relative names and hashes of several."""
+        """Return the SHA-1 of a single file, or of the sorted relative names and hashes of several."""
         files = [os.path.abspath(file) for target in self.targets for file in target.files()]
         if len(self.targets) == 1 and not self.targets[0].path.is_dir():
             return hashes.get(files[0], "")
@@ -143,11 +143,11 @@ class FileInputs:
         return hashlib.sha1(text, usedforsecurity=False).hexdigest()
 
 
-# --- what an adapter means ----------------------------------------------------------------------------
+# --- adapters -----------------------------------------------------------------------------------------
 
 
 def find_inputs(adapter: Adapter = None, descriptor: PathName | None = None) -> FileInputs | LiveInputs:
-    """Return the inputs an adapter stands for. Raise SourceError if it, and a substitute, is missing."""
+    """Return the inputs of an adapter. Raise SourceError if it, and a substitute, is missing."""
     settings = Config(switches=switches_from(os.environ))
     if adapter is None:
         settings = load_default_config()
@@ -222,7 +222,7 @@ def _find_path(target: Target, settings: Config) -> Path:
 
 
 def _find_substitute(path: Path, descriptor: PathName | None) -> Path | None:
-    """Return the given descriptor, or one next to where the adapter would be."""
+    """Return the given descriptor, or one next to the missing adapter."""
     if descriptor is not None:
         return Path(descriptor)
     near = [path.with_name(f"{path.stem}{suffix}") for suffix in _SUBSTITUTE_SUFFIXES] if path.name else []

@@ -143,7 +143,7 @@ class Pin:
 
 
 def _definition_in(tool: Component) -> Mapping[str, Any]:
-    """Return what is pinned of a tool."""
+    """Return the pinned definition of a tool."""
     return definition_of(tool).to_wire() if tool.kind == "tool" else content_of(tool)
 
 
@@ -166,7 +166,7 @@ def _portable_source(source: Location, folder: Path | None) -> str | None:
 
 @dataclass(frozen=True)
 class Lock:
-    """Pinned tools, resources and prompts by name and version. `targets` are what they are loaded from, for
+    """Pinned tools, resources and prompts by name and version. `targets` are for
     hints."""
 
     pins: Mapping[Key, Pin] = field(default_factory=dict)
@@ -244,7 +244,7 @@ class Lock:
                 seen.add(key_of(tool))
                 pin = self.pins.get(key_of(tool))
                 if pin is None:
-                    _ = tool.definition  # raises where it cannot be built
+                    _ = tool.definition  # raises if it cannot be built
                     drift.unknown.append(tool)
                 elif not pin.matches(tool):
                     drift.changed.append((pin, tool))
@@ -256,7 +256,7 @@ class Lock:
 
     def guard(self, registry: ToolRegistry, on_drift: OnDrift = "refuse", *, kind: str = "tool") -> Drift:
         """Hold a registry to this lock from now on, whatever is added or replaced. `kind` is the
-        kind of what it holds: "tool", "resource" or "prompt".
+        kind of its components: "tool", "resource" or "prompt".
 
         Raise BatchError if a registered tool differs or is not locked; with "quarantine" remove it
         instead.
@@ -340,7 +340,7 @@ def _parse_pin(entry: Any, kind: str) -> Pin:
     pin = Pin(entry["name"], entry.get("version"), wire, entry.get("source"), scopes, kind)
     name = wire.get("uri", wire.get("uriTemplate")) if kind == "resource" else wire.get("name")
     if name != pin.name:
-        raise ValueError(f"its definition is that of another {kind}")
+        raise ValueError(f"its definition belongs to another {kind}")
     if entry["fingerprint"] != f"{_ALGORITHM}{pin.fingerprint}":
         raise ValueError("its fingerprint does not match its definition; it was edited by hand")
     return pin

@@ -88,7 +88,7 @@ def identity(value: Any) -> Hashable:
 def flatten(node: Node) -> Node | None:
     """Return an equivalent schema without compositions: a plain one, or `anyOf` of such.
 
-    None if the engine cannot write it. Annotations and the order of properties are those of the parts.
+    None if the engine cannot write it. Annotations and the order of properties come from the parts.
     """
     canonical = canonical_form(node)
     if canonical is None:
@@ -151,7 +151,7 @@ def _has_item(part: Node, index: int) -> bool:
 
 
 def _restore_properties(found: Node, parts: list[Node]) -> None:
-    """Restore the order of properties, those of any value, and a closed object, which lists its names."""
+    """Restore the order of properties, properties of any value, and the names of a closed object."""
     declared: dict[str, list[Any]] = {}
     for part in parts:
         for name, schema in part.get("properties", {}).items():
@@ -237,7 +237,7 @@ Path = tuple[str, ...]
 NAMED_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas"})
 """Keywords whose value maps names to schemas, in 2020-12 and without definitions."""
 BOOLEAN_SCHEMAS = frozenset({"additionalProperties", "items", "unevaluatedItems", "unevaluatedProperties"})
-"""Keywords whose value stays true or false where it is that."""
+"""Keywords whose value stays true or false if it is a boolean."""
 KEYWORDS_OF: Mapping[str, frozenset[str]] = {
     "string": CONTENT | {"format", "maxLength", "minLength", "pattern"},
     "number": frozenset({"exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum", "multipleOf"}),
@@ -399,7 +399,7 @@ class _Expander:
         return self._merge(found, path) if "allOf" in found else found
 
     def _merge(self, node: Node, path: Path) -> Node:
-        """Merge `allOf` into the schema, where that gives one plain schema."""
+        """Merge `allOf` into the schema, if that gives one plain schema."""
         parts = node["allOf"]
         if len(parts) == 1 and not node.keys() - ANNOTATIONS - {"allOf"}:
             return {**parts[0], **{key: value for key, value in node.items() if key != "allOf"}}

@@ -81,7 +81,7 @@ _stemmer = snowballstemmer.stemmer("english")
 
 @lru_cache(_MAX_CACHED)
 def stem(word: str) -> str:
-    """Return what the forms of a word share: `deleting`, `deleted` and `deletion` are `delet`."""
+    """Return the common stem of the forms of a word: `deleting`, `deleted` and `deletion` are `delet`."""
     found: str = _stemmer.stemWord(_IRREGULAR.get(word, word))
     return found
 
@@ -119,7 +119,7 @@ def _join_phrase(found: re.Match[str]) -> str:
 
 
 def _action_of(words: Iterable[str]) -> str | None:
-    """Return what the first verb among words does: "read", "create", "update" or "delete"."""
+    """Return the action of the first verb among words: "read", "create", "update" or "delete"."""
     return next((_ACTIONS[word] for word in map(stem, words) if word in _ACTIONS), None)
 
 
@@ -202,7 +202,7 @@ MAX_QUERY = 1_000
 """Characters of a query that are read."""
 MAX_WORDS = 24
 _SYNONYM = 0.6
-"""What a match by a synonym counts."""
+"""The weight of a match by a synonym."""
 _NAME_BONUS = 0.8
 _EXACT_BONUS = 1_000.0
 _OTHER_ACTION, _UNASKED = 0.6, 0.4
@@ -283,7 +283,7 @@ class SearchIndex:
         return any(form in self._found for form in (stem(word), *_SYNONYMS.get(stem(word), ())))
 
     def _terms(self, query: str) -> dict[str, dict[str, float]]:
-        """Return the words of a query, each with the stems that it stands for, and what they count."""
+        """Return the words of a query, each with its stems and their weights."""
         text = " ".join(split_words(query[:MAX_QUERY]))
         text = _SPLIT_PHRASE.sub(_join_phrase, _PHRASE.sub(lambda phrase: _PHRASES[phrase[0]], text))
         written = list(dict.fromkeys(text.split()))

@@ -101,7 +101,7 @@ def estimate(text: str) -> int:
 def cost_of(definition: ToolDefinition) -> int:
     """Return about how many tokens a tool costs in every request: name, description and input schema.
 
-    Output schemas, hints and icons do not reach the model. What a provider adds to a tool differs by about a
+    Output schemas, hints and icons do not reach the model. The part that a provider adds differs by about a
     dozen tokens.
     """
     shown = {

@@ -512,7 +512,7 @@ def _check(result: Result, named: Named, arguments: Mapping[str, Any], terminal:
 def _hint_for(
     result: Result, definition: ToolDefinition, given: Mapping[str, Any], terminal: Terminal
 ) -> str | None:
-    """Return what helps after a failure: how to see a traceback, how to write a list or an object as JSON, or
+    """Return a hint after a failure: how to see a traceback, how to write a list or an object as JSON, or
     the parameters."""
     error = result.error
     if isinstance(error, ToolCrashedError):

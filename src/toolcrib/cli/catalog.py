@@ -148,7 +148,7 @@ def complete_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> l
 
 
 def _scan_names(ctx: click.Context) -> Iterator[tuple[str, str]]:
-    """Yield kind and name of what is in the targets. They are read, not run: the user has only pressed a
+    """Yield kind and name of everything in the targets. They are read, not run: the user has only pressed a
     key."""
     targets = Targets.of(ctx.params.get("targets") or (), ())
     try:
@@ -268,7 +268,7 @@ class Remote:
 
 
 async def list_remote_tools(client: Client) -> tuple[str, list[RemoteTool]]:
-    """Return what a server calls itself, and its tools."""
+    """Return the name of a server, and its tools."""
     info = client.server_info
     tools = await client.list_tools()
     name = " ".join(str(info[key]) for key in ("name", "version") if info.get(key)) or "the server"
@@ -341,7 +341,7 @@ def contents_block(item: clients.ResourceContents) -> Block:
 
 
 async def search_remotely(client: Client, query: str, limit: int) -> list[RemoteTool] | None:
-    """Return what a server finds that lists search tools instead of its tools; None for other servers."""
+    """Return the hits of a server that lists search tools instead of its tools; None for other servers."""
     search_tool = find_search_tool(tool.name for tool in await client.list_tools())
     if search_tool is None:
         return None
@@ -352,7 +352,7 @@ async def search_remotely(client: Client, query: str, limit: int) -> list[Remote
 
 
 def find_search_tool(names: Iterable[str]) -> str | None:
-    """Return the name of the search tool, where a server lists search tools instead of its tools."""
+    """Return the name of the search tool, if a server lists search tools instead of its tools."""
     matches = [match for name in reversed(list(names)) if (match := _SEARCH_TOOLS.fullmatch(name))]
     found = {match[2]: match[0] for match in matches}
     return found.get(SEARCH) if CALL in found else None

@@ -83,7 +83,7 @@ def check(
     parameters and hints, finds tools that are hard to tell apart, and looks for injected instructions,
     secrets and hidden text. Each problem is reported with file, line and a fix.
 
-    Ignore a finding with `# toolcrib: ignore[CODE]` on its line or that of the def, or with
+    Ignore a finding with `# toolcrib: ignore[CODE]` on its line or at the def, or with
     `[lint] ignore = ["CODE", "CODE:TOOL"]` in toolcrib.toml.
 
     Exit code 0: no errors. 1: errors. 2: wrong usage.

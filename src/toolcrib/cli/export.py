@@ -55,7 +55,7 @@ def export(
 ) -> int:
     """Export tools in the format of a model provider.
 
-    The tools go to stdout; what was lost or skipped is reported on stderr. With --json everything is one
+    The tools go to stdout; losses and skipped tools are reported on stderr. With --json everything is one
     document. Resources and prompts are exported to mcp only.
 
     Exit code 0: every tool was exported. 1: some were skipped or invalid. 2: wrong usage.

@@ -42,7 +42,7 @@ class Repository:
         return cls(Path(lines[0]), PurePosixPath(lines[1]))
 
     def find_commit(self, name: str) -> str | None:
-        """Return the commit that a name stands for, or None."""
+        """Return the commit with this name, or None."""
         if not name or name.startswith("-") or "\0" in name or "\n" in name:
             return None
         try:

@@ -1,4 +1,4 @@
-"""`toolcrib list`, `show`, `scan` and `search`: which tools there are, and what they look like."""
+"""`toolcrib list`, `show`, `scan` and `search`: list tools, show one, and find some."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _list_remotely(
     include: Sequence[str],
     exclude: Sequence[str],
 ) -> int:
-    """List what a server sends, also tools that toolcrib would refuse."""
+    """List the tools of a server, also those that toolcrib would refuse."""
     server, listed, others = remote.run(_list_remote, terminal)
     by_tool = {describe(tool.definition): tool for tool in listed}
     selected = _select([*by_tool, *others], tags, include, exclude)
@@ -271,8 +271,8 @@ def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> in
 def scan(terminal: Terminal, targets: Sequence[str], as_json: bool) -> int:
     """Find tools, resources and prompts in source files without importing them: `list --static`.
 
-    Finds what an import would register: decorated functions, applications, tool objects and tables, for
-    toolcrib, mcp and fastmcp. Code that has to run to define a tool is reported with file and line. Exit
+    Finds decorated functions, applications, tool objects and tables, for toolcrib, mcp and fastmcp, as an
+    import would register them. Code that has to run to define a tool is reported with file and line. Exit
     code 0: no errors. 1: errors. 2: wrong usage.
 
     A TARGET is a Python file, folder, module, module:object, file.py:object or toolcrib.toml.

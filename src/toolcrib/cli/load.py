@@ -62,7 +62,7 @@ class Loaded:
         return [finding for finding in self.findings if finding.level == "error"]
 
     def catalog(self, terminal: Terminal) -> Catalog:
-        """Return what the server publishes. What cannot be built is added to the findings."""
+        """Return the catalog of the server. Problems with building are added to the findings."""
         found = Catalog.of(
             registries_of(self.server).values(), self.findings, watch=partial(Progress, terminal)
         )
@@ -129,7 +129,7 @@ def load_for_serving(
     """Load and build everything that exists.
 
     Raises CommandError if none of the targets exists, or a configuration or policy is invalid. `dynamic`
-    means that the tools will be reloaded. `identity` overrides what the files say, and that overrides what an
+    means that the tools will be reloaded. `identity` overrides the files, and they override what an
     adopted server tells clients about itself.
     """
     loader = make_loader(targets, terminal, name_rule)
@@ -212,7 +212,7 @@ def make_server(
 
 
 def registries_of(server: MCPServer) -> dict[str, ToolRegistry]:
-    """Return the registries of a server by the kind of what they hold."""
+    """Return the registries of a server by the kind of their components."""
     return {"tool": server.registry, "resource": server.resources, "prompt": server.prompts}
 
 
@@ -289,7 +289,7 @@ def apply_policy(server: MCPServer, configs: Sequence[Config]) -> None:
 
 
 def is_policy_of(server: MCPServer, file: Path | None) -> bool:
-    """Return whether the policy that the code has given to a server is that of a file."""
+    """Return whether the code has given a server the policy of a file."""
     own = None if server.enforcer is None else server.enforcer.policy.file
     return own is not None and file is not None and os.path.realpath(own) == os.path.realpath(file)
 
@@ -315,7 +315,7 @@ COMMANDS = {"tool": "call", "resource": "read", "prompt": "prompt"}
 
 
 class Named(NamedTuple):
-    """What a command line names, and the server it is on. `name` has no kind before it. `values` are the
+    """The component that a command line names, and its server. `name` has no kind before it. `values` are the
     variables in a URI that a template matches; None if the template itself, or something else, is
     named."""
 
@@ -327,7 +327,7 @@ class Named(NamedTuple):
 
 def parse_reference(name: str) -> tuple[str | None, str]:
     """Return the kind and the name in `tool:NAME`, `resource:URI` and `prompt:NAME`. The kind of a URI is
-    "resource", that of any other name is None."""
+    "resource", the kind of any other name None."""
     kind, colon, rest = name.partition(":")
     if kind in KINDS and rest:
         return kind, rest
@@ -382,7 +382,7 @@ def load_named(
 
 
 def find_named(loaded: Loaded, kind: str, name: str) -> Named | None:
-    """Return what is enabled under a name, or the resource that a URI or a template names."""
+    """Return the enabled component of a name, or the resource that a URI or a template names."""
     tool = registries_of(loaded.server)[kind].try_get(name)
     if kind != "resource":
         return None if tool is None else Named(loaded, tool)

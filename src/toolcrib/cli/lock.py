@@ -47,7 +47,7 @@ toolcrib lock tools.py                       write toolcrib.lock
 toolcrib lock tools.py --check               in a pipeline: is it current?
 toolcrib lock . --check --base origin/main   what a branch changes
 toolcrib lock tools.py --update find_orders  accept the changes of one tool
-toolcrib lock shop.py --update 'prompt:*'    accept those of all prompts
+toolcrib lock shop.py --update 'prompt:*'    accept all prompts
 toolcrib lock shop/ --static                 without importing it
 toolcrib lock http://127.0.0.1:8000/mcp      the tools of a running server
 toolcrib lock                                the targets of toolcrib.toml
@@ -197,8 +197,8 @@ def lock(
 
     Commit the file with your code. `toolcrib serve --locked` serves only what it pins, `--check` shows what
     changed since, or since the commit or file of --base. It covers names, descriptions, schemas, hints and
-    scopes, and the files of skills, but not code and not the content of other resources. A NAME is that of a
-    tool, prompt:NAME or resource:URI. Exit code 1: not written, out of date, or with --fail-on, changes of
+    scopes, and the files of skills, but not code and not the content of other resources. A NAME is a tool,
+    prompt:NAME or resource:URI. Exit code 1: not written, out of date, or with --fail-on, changes of
     this grade or worse.
 
     A TARGET is a Python file, folder, module, module:object, toolcrib.toml or the URL of an MCP server.
@@ -394,7 +394,7 @@ Side = Commit | Path | str
 
 
 def parse_side(text: str) -> Side:
-    """Return what a side is. An existing file takes precedence over a commit."""
+    """Return the kind of a side. An existing file takes precedence over a commit."""
     path = Path(text)
     if text.endswith(".lock"):
         return path
@@ -455,7 +455,7 @@ def read_commit(commit: Commit, other: str, terminal: Terminal) -> Catalog:
 
 
 def _find_target(commit: Commit, root: Path, other: str) -> Path:
-    """Return what to read: the named path, that of the other side, the configuration, or everything."""
+    """Return the path to read: the named one, the other side's, the configuration, or everything."""
     here = root / commit.repository.here
     if commit.path:
         for path in (here / commit.path, root.joinpath(*PurePosixPath(commit.path).parts)):

@@ -57,9 +57,9 @@ COMMANDS_ELSEWHERE = {
     "tools": "list",
     "version": "--version",
 }
-"""Commands of other tools, and what is used here instead."""
+"""Commands of other tools, and their counterparts here."""
 OPTIONS_ELSEWHERE = {"serve --transport": "add --stdio to serve on stdio; HTTP is the default"}
-"""Options of commands of other tools, and what is used here instead."""
+"""Options of commands of other tools, and their counterparts here."""
 
 
 class CommandError(click.ClickException):

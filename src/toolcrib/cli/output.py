@@ -61,7 +61,7 @@ class Terminal:
 
     @property
     def width(self) -> int | None:
-        """Columns of stdout: COLUMNS, else the size of the terminal, else 80. None if it is no terminal: a
+        """Columns of stdout: COLUMNS, else the size of the terminal, else 80. None if it is not a terminal: a
         program or a file gets whole lines."""
         return _columns_of(self.out) if self.out.isatty() else None
 
@@ -74,7 +74,7 @@ class Terminal:
         _write(self.out, text if text.endswith("\n") else f"{text}\n")
 
     def write(self, text: str) -> None:
-        """Write what a tool or model returned: escaped on a terminal, unchanged for a program or a file."""
+        """Write the output of a tool or model: escaped on a terminal, unchanged for a program or a file."""
         self.status("")
         self.out.write(safe(text) if self.out.isatty() else text)
         self.out.flush()
@@ -156,7 +156,7 @@ def _columns_of(stream: IO[str]) -> int:
 class Progress:
     """The progress line of one piece of work on a terminal, on stderr.
 
-    Call it with what is done and the total:
+    Call it with the number of items done and the total:
 
         with Progress(terminal, "reading files") as progress:
             scan("servers/", progress=progress)
@@ -213,7 +213,7 @@ def _to_plain(value: Any) -> Any:
 
 
 def _shorten_crash(report: str) -> str:
-    """Return what a tool raised and where in the code of its author; the lines after the first are its
+    """Return the exception of a tool and its place in the author's code; the lines after the first are its
     traceback."""
     line, _, trace = report.partition("\n")
     frames = _FRAME.findall(trace)
@@ -247,7 +247,7 @@ class MessageLogHandler(logging.Handler):
 
     @contextmanager
     def muted(self) -> Iterator[None]:
-        """Print nothing while tools are loaded: what is logged then is also a finding."""
+        """Print nothing while tools are loaded: everything logged then is also a finding."""
         self.is_muted = True
         try:
             yield

@@ -58,7 +58,7 @@ IGNORED = (
 @json_option
 @click.option("--check", is_flag=True, help="Write nothing; are the files up to date?")
 @click.option("--only", type=click.Choice(["server", "manifest"]), help="Write this one.  [default: both]")
-@click.option("--version", metavar="VERSION", help="Version.  [default: that of pyproject.toml]")
+@click.option("--version", metavar="VERSION", help="Version.  [default: from pyproject.toml]")
 def publish(
     terminal: Terminal, targets: Targets, as_json: bool, check: bool, only: str | None, version: str | None
 ) -> int:
@@ -189,7 +189,7 @@ def _find_pyproject(start: Path) -> Path | None:
 
 
 def _keep_old(made: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was made and is not empty, with the keys of the old document that are not made here."""
+    """Return the new values that are not empty, with the keys of the old document that are not made here."""
     kept = {key: value for key, value in old.items() if key not in made}
     return {**{key: value for key, value in made.items() if value not in (None, "", [], {}, False)}, **kept}
 
@@ -216,7 +216,7 @@ def make_server_json(project: Project, old: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _merge(made: Sequence[dict[str, Any]], old: Sequence[Any], key: str) -> list[dict[str, Any]]:
-    """Return items with what was added to them by hand, other remotes, and packages of other registries."""
+    """Return items with additions made by hand, other remotes, and packages of other registries."""
     known = {each[key]: each for each in old if isinstance(each, dict) and key in each}
     names = [each[key] for each in made]
     others = [
@@ -352,8 +352,8 @@ def make_manifest(
 
 
 def _make_option(variable: VariableConfig) -> dict[str, Any]:
-    """Return what the host asks the user for. An optional value has a default, because hosts pass
-    `${user_config.NAME}` on unchanged where there is none."""
+    """Return the values that the host asks the user for. An optional value has a default, because hosts pass
+    `${user_config.NAME}` on unchanged if there is none."""
     text = variable.description or f"The environment variable {variable.name}"
     default: Any = variable.default or ("false" if variable.format == "boolean" else "")
     with suppress(ValueError):

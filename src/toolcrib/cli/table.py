@@ -138,7 +138,7 @@ def _shorten_path(path: str, width: int) -> str:
 def _format_line(
     pieces: Sequence[Sequence[str]], index: int, widths: Sequence[int], styles: Sequence[Style]
 ) -> str:
-    """Return one line of a row; blanks are written only where a cell follows."""
+    """Return one line of a row; blanks are written only if a cell follows."""
     line, blanks = "", 0
     for lines, width, how in zip(pieces, widths, styles, strict=True):
         text = lines[index].rstrip(" ") if index < len(lines) else ""
@@ -207,7 +207,7 @@ def print_findings(findings: Sequence[Finding], terminal: Terminal) -> None:
 def print_tools(
     definitions: Iterable[ToolDefinition], terminal: Terminal, *, with_source: bool = False
 ) -> None:
-    """Print name, first line of the description and parameters; with file and line where asked for."""
+    """Print name, first line of the description and parameters; with file and line if asked for."""
     columns = [
         NAME,
         Column("DESCRIPTION", least=24),
@@ -320,7 +320,7 @@ def _print_facts(shown: Mapping[str, str], terminal: Terminal) -> None:
 
 
 def signature(definition: ToolDefinition) -> str:
-    """Return the parameters on one line, `a: integer, b?: string`; only the first where they are many."""
+    """Return the parameters on one line, `a: integer, b?: string`; only the first if they are many."""
     schema = definition.input_schema
     properties, required = _read_properties(schema)
     parts = [

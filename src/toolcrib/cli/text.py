@@ -65,7 +65,7 @@ def safe_json(text: str) -> str:
 
 
 def style(text: object, **how: Any) -> Styled:
-    """Escape a text and colour it; the keywords are those of `click.style`."""
+    """Escape a text and colour it; with the keywords of `click.style`."""
     return Styled(click.style(safe(text), **how))
 
 
@@ -206,6 +206,6 @@ def suggest(name: str, known: Iterable[str]) -> str | None:
 
 
 def format_time(wall_s: float, now_s: float | None = None) -> str:
-    """Return the day in UTC; with the time of day where it is within two days of `now_s`."""
+    """Return the day in UTC; with the time of day if it is within two days of `now_s`."""
     is_near = now_s is not None and abs(wall_s - now_s) < 2 * 86_400
     return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%d %H:%M" if is_near else "%Y-%m-%d")

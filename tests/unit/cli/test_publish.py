@@ -418,7 +418,7 @@ def test_secrets_are_not_packed(node: Node, project: CommandLine) -> None:
     secret = (
         *(".env", ".env.local", ".envrc", ".ENV", "certs/tls.key", "SERVER.KEY", "id_rsa", "secrets.yaml"),
         *("toolcrib.keys.json", "audit.db", "audit.db-wal", "gone/audit.bin", "gone/audit.bin.key"),
-        *("work/tasks.bin", "work/tasks.bin-wal", "counters.bin", "seen/points[1].bin", "kubeconfig"),
+        *("work/tasks.bin", "work/tasks.bin-wal", "seen/points[1].bin", "kubeconfig"),
         *("data/results.sqlite3-wal", ".aws/config", ".ssh/known_hosts", ".kube/config", "Credentials.json"),
     )
     useless = (".venv/x.py", "env3/pyvenv.cfg", "__pycache__/x.pyc", "dist/x.whl", "a.log", "notes/x.txt")
@@ -427,7 +427,6 @@ def test_secrets_are_not_packed(node: Node, project: CommandLine) -> None:
     (project.folder / "link[1]").symlink_to("/etc/hosts")
     project.write(".mcpbignore", "# own\nnotes\n!public.pem\n")
     policy = '[auth]\nkeys = "toolcrib.keys.json"\n[state]\nurl = "sqlite:///work/tasks.bin"\n'
-    policy += '[policy]\nstore = "counters.bin"\n'
     policy += '[audit]\nfile = "gone/audit.bin"\ncheckpoints = "seen/points[1].bin"\n'
     project.write("toolcrib.toml", SETTINGS + policy)
     assert project.run("publish").exit_code == 0

@@ -70,7 +70,7 @@ EXPORTERS: Mapping[str, Exporter] = MappingProxyType({exporter.name: exporter fo
 
 @cache
 def load_exporters() -> Mapping[str, Exporter]:
-    """Return all formats, with those of plugins. Raise ConfigurationError for a plugin that is none."""
+    """Return all formats, plugins included. Raise ConfigurationError for a plugin that is not a format."""
     found = dict(EXPORTERS)
     for name, plugin in load_plugins(ENTRY_POINTS):
         exporter = plugin() if isinstance(plugin, type) and issubclass(plugin, Exporter) else plugin
@@ -95,8 +95,8 @@ def find_exporter(name: str) -> Exporter:
 class Export:
     """Tools in one format. `tools` is ready for JSON, or text if the format is text.
 
-    `names` maps exported names to the tools' own. By the tools' own names, `notes` say what was lost, and
-    `skipped` why a tool was left out. `tokens` is about what each exported tool costs in a request.
+    `names` maps exported names to the tools' own. By the tools' own names, `notes` name lost rules, and
+    `skipped` says why a tool was left out. `tokens` is about what each exported tool costs in a request.
     """
 
     to: str
@@ -212,7 +212,7 @@ def export(
 def _label(tools: list[Component]) -> list[str | None]:
     """Return the name that callers use for each tool, with the version where several share a name.
 
-    None stands for a repetition.
+    None marks a repetition.
     """
     shared = Counter(tool.name for tool in tools)
     found: list[str | None] = []

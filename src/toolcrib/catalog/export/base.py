@@ -45,7 +45,7 @@ class RawCall:
 
 @dataclass(frozen=True)
 class ExportedTool:
-    """One tool in a format. `text` is what its cost is estimated from, `notes` say what was lost."""
+    """One tool in a format. Its cost is estimated from `text`; `notes` name lost rules."""
 
     tool: Component
     value: Any
@@ -91,7 +91,7 @@ class ProviderExporter(Exporter):
     maps_names = True
     dialect: ClassVar[Dialect]
     strict_dialect: ClassVar[Dialect | None] = None
-    """Tried first, where the provider has a strict mode."""
+    """Tried first, if the provider has a strict mode."""
 
     @abstractmethod
     def write_tool(self, name: str, description: str, schema: Node, strict: bool) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class ProviderExporter(Exporter):
 
 
 def describe_tool(name: str, description: str) -> dict[str, Any]:
-    """Return the name and, where there is one, the description: providers reject an empty one."""
+    """Return the name and, if there is one, the description: providers reject an empty one."""
     return {"name": name, "description": description} if description.strip() else {"name": name}
 
 

@@ -46,7 +46,7 @@ MAX_NAME = 64
 TOOL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 """The names that every provider accepts. Gemini requires a letter or underscore first."""
 WRAPPER = "arguments"
-"""The property that arguments are wrapped in where a provider does not support the root of their schema."""
+"""The property that arguments are wrapped in if a provider does not support the root of their schema."""
 _DIGEST_LENGTH = 8
 PLAIN_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 ANY_NAME = re.compile(".*", re.DOTALL)
@@ -69,7 +69,7 @@ class NotStrictError(Exception):
 
 @dataclass(frozen=True)
 class Dialect:
-    """One provider's JSON Schema. None stands for everything. With `root_keywords` there are no annotations
+    """One provider's JSON Schema. None means everything. With `root_keywords` there are no annotations
     at the root. `closed` means that every object is closed and lists all its properties as required, those
     that are optional being nullable."""
 
@@ -83,7 +83,7 @@ class Dialect:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A schema for a provider. `notes` say what was lost, `description` belongs to the tool's description."""
+    """A schema for a provider. `notes` name lost rules, `description` belongs to the tool's description."""
 
     schema: Node
     decoder: ArgumentDecoder
@@ -169,7 +169,7 @@ def _takes_any_names(node: Node) -> bool:
 
 
 class _Writer:
-    """Writes one schema in a dialect, and collects notes about what is lost."""
+    """Writes one schema in a dialect, and collects notes about lost rules."""
 
     def __init__(self, dialect: Dialect, is_closed: bool) -> None:
         self.dialect = dialect
@@ -201,7 +201,7 @@ class _Writer:
         return node
 
     def _restrict(self, node: Node, keywords: frozenset[str], path: Path) -> Node:
-        """Move what the dialect does not support into the description."""
+        """Move unsupported keywords into the description."""
         found: Node = {}
         lost: list[str] = []
         if "oneOf" in node and "anyOf" not in node:
@@ -366,7 +366,7 @@ def _replace_characters(name: str, pattern: re.Pattern[str]) -> str:
 
 
 def _with_digest(text: str, name: str, taken: Iterable[str]) -> str:
-    """Return the text with a digest of the name, longer where somebody forged the same one."""
+    """Return the text with a digest of the name, longer if somebody forged the same one."""
     digest = codec.digest(name)
     stem = text if any(map(str.isalnum, text)) else "name"
     for length in range(_DIGEST_LENGTH, MAX_NAME // 2):
@@ -378,9 +378,9 @@ def _with_digest(text: str, name: str, taken: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentDecoder:
-    """Decodes the arguments of one tool. `renamed` maps names in the export to those of the tool.
+    """Decodes the arguments of one tool. `renamed` maps names in the export to the tool's names.
 
-    `tree` is the tool's schema without references, where null may stand for leaving out a property.
+    `tree` is the tool's schema without references, in which null may mean that a property is left out.
     """
 
     tree: Node | None = None

@@ -1,4 +1,4 @@
-"""Formats besides those of providers: MCP, text for a prompt, a page of documentation.
+"""Formats that are not for providers: MCP, text for a prompt, a page of documentation.
 
 In a prompt every tool and parameter is one line, so that no description can pass for another tool. On a page
 text from a definition is escaped, so that no Markdown reader takes it for markup.
@@ -32,7 +32,7 @@ from toolcrib.validation import codec
 
 class MCP(Exporter):
     name = "mcp"
-    summary = "tools as MCP lists them, with resources and prompts where there are some"
+    summary = "tools as MCP lists them, with resources and prompts if there are some"
     has_features = True
 
     def export(self, tool: Component, name: str, *, strict: bool) -> ExportedTool:  # noqa: ARG002
@@ -40,7 +40,7 @@ class MCP(Exporter):
         return ExportedTool(tool, value, codec.write(value).decode())
 
     def combine_features(self, document: Any, features: Sequence[Component]) -> Any:
-        """Return a list of tools, or an object with the lists of each kind where there are others."""
+        """Return a list of tools, or an object with the lists of each kind if there are others."""
         lists: dict[str, Any] = {}
         for tool in sort_kinds(features):
             lists.setdefault(LIST_NAMES[label_of(tool)], []).append(

@@ -34,7 +34,7 @@ def inspect_code(tool: Component) -> Iterator[Finding]:
 
 
 def _find_context_misuse(tool: Component) -> Iterator[Finding]:
-    """Report what the code of a function uses of its Context that a Context does not have: `ctx.elicit`."""
+    """Report attributes that the code of a function uses and a Context does not have: `ctx.elicit`."""
     import dis  # delayed: no other command needs it
 
     name, code = tool.arguments.context, getattr(tool.info.function, "__code__", None)
@@ -87,7 +87,7 @@ def _find_forgotten_awaits(tool: Component) -> Iterator[Finding]:
 
 
 def _is_forgotten(node: ast.AST, parents: Mapping[ast.AST, ast.AST]) -> bool:
-    """Return whether a question, or every use of the variable that holds it, stands for its answer."""
+    """Return whether a question, or every use of the variable that holds it, is used as its answer."""
     is_question, parent = isinstance(node, ast.Call), parents[node]
     while isinstance(parent, ast.BoolOp | ast.IfExp):
         is_last = node is not parent.test if isinstance(parent, ast.IfExp) else node is parent.values[-1]
@@ -144,7 +144,7 @@ def _end_of_frontmatter(text: str) -> int:
 def inspect_skills(
     tools: Iterable[Component], rules: Iterable[Rule], codes: Collection[str]
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the skills among resources: what these rules find, and dead links."""
+    """Yield the problems of skills among resources: findings of these rules, and dead links."""
     for tool in tools:
         skill: Skill | None = getattr(tool, "skill", None)
         if skill is not None:

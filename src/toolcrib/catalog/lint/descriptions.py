@@ -96,7 +96,7 @@ _PORTABLE_PARAMETER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def find_look_alike_names(tools: Sequence[LintedTool]) -> Iterator[tuple[LintedTool, Problem]]:
-    """Find names and aliases that look like those of another tool: `delete_all` and `de1ete_all`."""
+    """Find names and aliases that look like another tool's: `delete_all` and `de1ete_all`."""
     first: dict[str, tuple[str, LintedTool]] = {}
     for tool in tools:
         for name in () if tool.is_static else (tool.name, *tool.tool.options.aliases):
@@ -186,7 +186,7 @@ def find_short_description(tool: LintedTool) -> Iterator[Problem]:
 
 
 def _weigh(letter: str) -> int:
-    """Return how many Latin letters one stands for: scripts of Asia need fewer for the same words."""
+    """Return how many Latin letters one counts as: scripts of Asia need fewer for the same words."""
     return 3 if unicodedata.east_asian_width(letter) in "WF" else 2 if "\u0590" <= letter <= "\u17ff" else 1
 
 
@@ -214,7 +214,7 @@ def _count_bytes(text: str) -> int:
 
 
 def find_missing_example(tool: LintedTool) -> Iterator[Problem]:
-    """Ask for an example only where a call is not obvious: a structured parameter is required."""
+    """Ask for an example only if a call is not obvious: a structured parameter is required."""
     if not tool.description:
         return  # reported already
     needed = [schema for name, schema in tool.parameter_schemas.items() if name in tool.required]

@@ -41,7 +41,7 @@ _PATTERNS = {
 }
 
 Found = tuple[str, str] | None
-"""What was found, for a message, and the text to look for in the source."""
+"""The text for a message, and the text to look for in the source."""
 
 
 def _text_check(
@@ -64,7 +64,7 @@ def _text_check(
 
 # --- matching -----------------------------------------------------------------------------------------
 
-# A sentence about a setting gives no orders, nor does one with examples of what is looked for.
+# A sentence about a setting gives no orders, nor does one with examples of wanted texts.
 _SETTING = re.compile(
     r"\b(?:whether|(?:if|when) (?:true|false|set|enabled|given|yes|provided|specified|omitted)"
     r"|(?:true|false|set) to|defaults? to|optional|flag|option|e\.g\.|for example|such as|detects?"
@@ -229,7 +229,7 @@ find_embedded_media = _text_check(
 
 # --- credentials --------------------------------------------------------------------------------------
 #
-# A long random string counts only where its name says key, token or password: ids and hashes are random too.
+# A long random string counts only if its name says key, token or password: ids and hashes are random too.
 # A finding never repeats the credential.
 
 _PRIVATE_KEY = "a private key"
@@ -257,7 +257,7 @@ def _find_credential(text: Text) -> Found:
 
 
 def _credential(text: Text) -> tuple[str, str] | None:
-    """Return the credential in a text and what it is."""
+    """Return the credential in a text and its kind."""
     value = text.text
     if len(value) < 12 or text.kind == "link":
         return None

@@ -2,7 +2,7 @@
 
 A rule is a function with a code that never changes. Most look at one tool (`check`), a few at all tools
 together (`check_all`). Without `kinds`, a rule sees tools only; resources and prompts are of kinds of their
-own, and `check_all` gets those of one kind at a time:
+own, and `check_all` gets one kind at a time:
 
     def find_todo(tool: LintedTool) -> Iterator[Problem]:
         if "TODO" in tool.description:
@@ -204,7 +204,7 @@ _NO_WORD = re.compile(r"[^A-Za-z0-9]+")
 
 
 class LintedTool:
-    """A tool, resource or prompt under inspection. What several rules need is computed once."""
+    """A tool, resource or prompt under inspection. Values that several rules need are computed once."""
 
     def __init__(self, tool: Component, definition: ToolDefinition | None = None) -> None:
         self.tool = tool
@@ -288,7 +288,7 @@ class LintedTool:
             return 0  # the definition is not plain data, which is reported elsewhere
 
     def release_texts(self) -> None:
-        """Drop what only single-tool rules need: it adds up with ten thousand tools."""
+        """Drop the texts, which only single-tool rules need: they add up with ten thousand tools."""
         for name in ("texts", "joined_text", "lower_text", "readings"):
             self.__dict__.pop(name, None)
 
@@ -298,7 +298,7 @@ class LintedTool:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a rule found. Without a hint, the rule's fix is shown.
+    """A finding of a rule. Without a hint, the rule's fix is shown.
 
     `excerpt` is text to look for in the source, so that the finding gets the line it is about.
     """

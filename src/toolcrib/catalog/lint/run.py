@@ -70,19 +70,19 @@ SUSPICIONS = frozenset(rule.code for rule in SUSPICION_RULES) - {"self-promotion
 """The codes that point at an attack. Honest servers promote themselves too."""
 
 OTHERS: Mapping[str, str] = MappingProxyType(_DATA["other_codes"])
-"""Codes of findings from reading and building tools, which have no rule; `*` stands for several."""
+"""Codes of findings from reading and building tools, which have no rule; `*` means several."""
 
 
 @cache
 def load_groups() -> Mapping[str, tuple[Rule, ...]]:
-    """Return the groups of rules, with those of plugins in the group "Plugins"."""
+    """Return the groups of rules, with rules of plugins in the group "Plugins"."""
     added = tuple(rule for name, plugin in load_plugins(ENTRY_POINTS) for rule in _check_plugin(name, plugin))
     return MappingProxyType({**GROUPS, "Plugins": added} if added else GROUPS)
 
 
 @cache
 def load_rules() -> Mapping[str, Rule]:
-    """Return all rules by code, with those of plugins."""
+    """Return all rules by code, plugins included."""
     return MappingProxyType({rule.code: rule for rules in load_groups().values() for rule in rules})
 
 
@@ -103,12 +103,12 @@ def is_known(code: str) -> bool:
 
 
 def describe_other(code: str) -> str | None:
-    """Return what a code of reading and building means; None if there is no such code."""
+    """Return the meaning of a code of reading and building; None if there is no such code."""
     return next((text for pattern, text in OTHERS.items() if fnmatchcase(code, pattern)), None)
 
 
 def name_kinds(rule: Rule) -> str:
-    """Return what a rule looks at: `tools`, `tools, prompts`, `everything`."""
+    """Return the kinds that a rule looks at: `tools`, `tools, prompts`, `everything`."""
     return "everything" if len(rule.kinds) == len(KINDS) else ", ".join(f"{kind}s" for kind in rule.kinds)
 
 
@@ -360,7 +360,7 @@ def inspect_tools(
     use_comments: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Inspection:
-    """Run every rule, including those of plugins, and inspect the code of tools and the files of skills.
+    """Run every rule, also of plugins, and inspect the code of tools and the files of skills.
 
     Args:
         tools: The tools, resources and prompts to look at
@@ -428,7 +428,7 @@ def _run_rules(tools: Sequence[LintedTool], progress: Callable[[int, int], None]
 
 
 def _locate(rule: Rule, tool: LintedTool, problem: Problem) -> Finding:
-    """Return the finding, with the line that it is about where the source shows it."""
+    """Return the finding, with the line that it is about if the source shows it."""
     finding = rule.finding(tool, problem)
     if finding.file is None or finding.line is None or not (problem.parameter or problem.excerpt):
         return finding

@@ -288,7 +288,7 @@ def _is_module(target: str, folders: Iterable[str]) -> bool:
 
 
 def default_name(targets: Sequence[str]) -> str:
-    """Return the name in the first toolcrib.toml, or that of the first target."""
+    """Return the name in the first toolcrib.toml, or of the first target."""
     config = next(iter(settings_files(targets)), None)
     if config is not None and config.is_file() and (name := load_config(config).name):
         return clients.name_from(name)

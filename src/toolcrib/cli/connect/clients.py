@@ -1,4 +1,4 @@
-"""The supported clients: where their configuration files are and what an entry looks like."""
+"""The supported clients: their configuration files and the form of an entry."""
 
 from __future__ import annotations
 

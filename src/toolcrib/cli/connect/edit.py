@@ -93,7 +93,7 @@ def list_servers(editor: Editor, file: Path) -> dict[str, Any]:
 
 def _is_same(existing: Any, entry: Mapping[str, Any]) -> bool:
     """Return whether two entries reach the same server; an empty environment is none. Headers are compared
-    where the new entry has some; otherwise those of the user are kept."""
+    if the new entry has some; otherwise the user's are kept."""
     if not isinstance(existing, Mapping):
         return False
     compared = {*_TRANSPORT, *entry}
@@ -165,7 +165,7 @@ def read(path: Path) -> Content:
 
 
 def write(content: Content, text: str, mode: int | None) -> Path | None:
-    """Replace a file; return the backup, where one was made now.
+    """Replace a file; return the backup, if one was made now.
 
     `mode` is for a new file. Raises ConfigurationError; the file is then unchanged.
     """
@@ -314,7 +314,9 @@ class YamlEditor(Editor):
         raise ConfigurationError("is a YAML file, which is not edited")
 
     def show(self, name: str, entry: Mapping[str, Any]) -> str:
-        shown = json.dumps(dict(entry), ensure_ascii=False)  # JSON is YAML, apart from what is not printable
+        shown = json.dumps(
+            dict(entry), ensure_ascii=False
+        )  # JSON is YAML, apart from characters that are not printable
         shown = shown if shown.isprintable() else json.dumps(dict(entry))
         return f"{self.container}:\n  {json.dumps(name)}: {shown}\n"
 
