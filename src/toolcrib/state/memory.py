@@ -99,40 +99,49 @@ class MemoryCounters:
 
     def acquire(self, limits: Limits, *, mark: str | None = None, resumed: bool = False) -> Lease | Refused:
         with self._lock:
+            if self._released:
+                self._settle()
             now_ns = self._now_ns()
-            while self._released:
-                self._settle(*self._released.popleft())
-            if resumed:
-                return self._admit(limits, 0)
-            is_counted = mark is None or not self._is_unused(mark, now_ns)
-            exceeded, longest_ns, rates = None, 0, []
+            is_counted = not resumed and (mark is None or not self._is_unused(mark, now_ns))
+            running, exceeded, longest_ns = self._running, None, 0
+            rates: list[tuple[str, tuple[int, Pace]]] = []
+            slots: list[str] = []
+            budgets: list[str] = []
             for limit in limits.each:
+                kind, key, maximum, _, _ = limit
                 wait_ns = 0
-                if limit.kind == "concurrency":
-                    if self._running.get(limit.key, 0) >= limit.maximum:
+                if kind == "concurrency":
+                    slots.append(key)
+                    if key in running and running[key] >= maximum and not resumed:
                         wait_ns = RETRY_NS
                 elif not is_counted:
                     continue
-                elif limit.kind == "rate":
-                    wait_ns, rate = self._check_rate(limit, now_ns)
-                    rates.append((limit.key, rate))
+                elif kind == "rate":
+                    due, pace = self._rates.get(key) or self._new_rate(limit, now_ns)
+                    now = now_ns * pace.scale  # as `Pace.admit`, on the path of every call
+                    due = max(due, now)
+                    early = due - now - pace.tolerance
+                    wait_ns = -(-early // pace.scale) if early > 0 else 0
+                    rates.append((key, (due + pace.step, pace)))
                 else:
                     wait_ns = self._check_budget(limit, now_ns)
+                    budgets.append(key)
                 if wait_ns > longest_ns:
                     exceeded, longest_ns = limit, wait_ns
             if exceeded is not None:
                 return Refused(exceeded, -(-longest_ns // 1_000_000))
-            self._rates.update(rates)
-            if is_counted:
-                day = self._day.serial
-                for limit in limits.each:
-                    if limit.kind == "budget":
-                        self._spent[limit.key] = self._spent.get(limit.key, 0) + 1
-            else:
-                assert mark is not None  # else it is counted  # noqa: S101
+            day = self._day.serial if is_counted else 0
+            if mark is not None and not is_counted and not resumed:
                 self._marks[mark] = now_ns + MARK_NS
                 day = self._day.serial_since(now_ns - MARK_NS)
-            return self._admit(limits, day)
+            self._rates.update(rates)
+            for key in budgets:
+                self._spent[key] = self._spent.get(key, 0) + 1
+            lease = Lease(str(next(self._numbers)), limits, day)
+            for key in slots:
+                running[key] = running[key] + 1 if key in running else 1
+                self._held.add(lease.id)
+            return lease
 
     def release(self, lease: Lease, *, ran: bool) -> None:
         self._released.append((lease, ran))
@@ -140,8 +149,7 @@ class MemoryCounters:
     async def usage(self, limits: Limits) -> Sequence[int]:
         with self._lock:
             now_ns = self._now_ns()
-            while self._released:
-                self._settle(*self._released.popleft())
+            self._settle()
             return [self._count(limit, now_ns) for limit in limits.each]
 
     def _count(self, limit: Limit, now_ns: int) -> int:
@@ -156,17 +164,12 @@ class MemoryCounters:
 
     # --- with the lock held ---
 
-    def _check_rate(self, limit: Limit, now_ns: int) -> tuple[int, tuple[int, Pace]]:
-        """Return the time to wait, and the count as it is if the call is admitted."""
-        found = self._rates.get(limit.key)
-        due, pace = found or (0, Pace.of(limit.maximum, limit.period_ms / 1000, limit.burst))
-        now = now_ns * pace.scale  # as `Pace.admit`, on the path of every call
-        due = max(due, now)
-        early = due - now - pace.tolerance
-        wait_ns = -(-early // pace.scale) if early > 0 else 0
-        if found is None and len(self._rates) >= self._sweep_at and not self._sweep_rates(now_ns):
-            wait_ns = RETRY_NS
-        return wait_ns, (due + pace.step, pace)
+    def _new_rate(self, limit: Limit, now_ns: int) -> tuple[int, Pace]:
+        """Return when the first call of a key is due: later, if there is no room for another key."""
+        pace = Pace.of(limit.maximum, limit.period_ms / 1000, limit.burst)
+        if len(self._rates) < self._sweep_at or self._sweep_rates(now_ns):
+            return 0, pace
+        return (now_ns + RETRY_NS) * pace.scale + pace.tolerance, pace
 
     def _sweep_rates(self, now_ns: int) -> bool:
         """Forget the rates whose next call is due: they equal new ones. Return whether there is room; where
@@ -197,23 +200,22 @@ class MemoryCounters:
             self._marks = {key: until for key, until in self._marks.items() if until > now_ns}
         return len(self._marks) < self._max_keys
 
-    def _admit(self, limits: Limits, day: int) -> Lease:
-        lease = Lease(f"{next(self._numbers):x}", limits, day)
-        for limit in limits.each:
-            if limit.kind == "concurrency":
-                self._running[limit.key] = self._running.get(limit.key, 0) + 1
-                self._held.add(lease.id)
-        return lease
-
-    def _settle(self, lease: Lease, ran: bool) -> None:
-        is_held = lease.id in self._held
-        self._held.discard(lease.id)
-        for limit in lease.limits.each:
-            if limit.kind == "concurrency" and is_held:
-                self._running[limit.key] -= 1
-                if not self._running[limit.key]:
-                    del self._running[limit.key]
-            elif limit.kind == "budget" and not ran and lease.day == self._day.serial:
-                used = self._spent.pop(limit.key, 0)
-                if used > 1:
-                    self._spent[limit.key] = used - 1
+    def _settle(self) -> None:
+        """Count what was released."""
+        running = self._running
+        while self._released:
+            lease, ran = self._released.popleft()
+            is_held = lease.id in self._held
+            if ran and not is_held:
+                continue
+            self._held.discard(lease.id)
+            for kind, key, _, _, _ in lease.limits.each:
+                if kind == "concurrency" and is_held:
+                    if running[key] > 1:
+                        running[key] -= 1
+                    else:
+                        del running[key]
+                elif kind == "budget" and not ran and lease.day == self._day.serial:
+                    used = self._spent.pop(key, 0)
+                    if used > 1:
+                        self._spent[key] = used - 1
