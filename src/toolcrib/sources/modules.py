@@ -223,7 +223,9 @@ def _read_modules(
         batch.extend(found)
         batch.findings += content.findings
     batch.findings += tables.find_unused(handlers, options.used_handlers)
-    batch.findings = tables.add_locations(batch.findings, modules)
+    batch.findings = tables.add_locations(
+        batch.findings, [(vars(module).keys(), _file_of(module)) for module in modules]
+    )
     batch = Batch.of(_drop_repeated(batch.everything), batch.findings)
     if not batch.everything and not batch.findings:
         batch.findings.append(report_no_tools(modules, label))

@@ -6,10 +6,9 @@ Every other key is metadata and is not published.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from toolcrib.component import Tool, is_tool_object
@@ -155,19 +154,19 @@ def _options_in(entry: Mapping[str, Any]) -> OptionFields:
 _TABLES = frozenset({HANDLER_TABLE, *DEFINITION_TABLES})
 
 
-def add_locations(findings: Iterable[Finding], modules: Sequence[ModuleType]) -> list[Finding]:
-    """Add file and line to findings about entries of tables."""
-    return [_add_location(finding, modules) if finding.file is None else finding for finding in findings]
-
-
-def _add_location(finding: Finding, modules: Sequence[ModuleType]) -> Finding:
-    for module in modules:
-        if finding.tool is not None and _TABLES & vars(module).keys():
-            file = getattr(module, "__file__", None)
-            line = _find_line(finding.tool, file)
-            if line is not None:
-                return replace(finding, file=file, line=line)
-    return finding
+def add_locations(
+    findings: Iterable[Finding], modules: Sequence[tuple[Collection[str], str | None]]
+) -> list[Finding]:
+    """Add file and line to findings about entries of tables, of modules by their names and their files."""
+    files = [file for names, file in modules if not _TABLES.isdisjoint(names)]
+    located = []
+    for finding in findings:
+        if finding.file is None and finding.tool is not None:
+            lines = ((file, _find_line(finding.tool, file)) for file in files)
+            file, line = next(((file, line) for file, line in lines if line is not None), (None, None))
+            finding = replace(finding, file=file, line=line)
+        located.append(finding)
+    return located
 
 
 def _find_line(name: str, file: str | None) -> int | None:

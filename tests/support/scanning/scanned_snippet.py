@@ -17,10 +17,10 @@ from weakref import WeakKeyDictionary
 
 from toolcrib import Tool
 from toolcrib.sources.scan.files import Library
-from toolcrib.sources.scan.names import Site
+from toolcrib.sources.scan.resolve import Resolver
 from toolcrib.sources.scan.source_file import SourceFile
 from toolcrib.sources.scan.stubs import Stub, Stubs
-from toolcrib.sources.scan.values import Trail, Unresolved
+from toolcrib.sources.scan.values import Site, Trail, Unresolved
 
 _numbers = count()
 _stubs: WeakKeyDictionary[Library, Stubs] = WeakKeyDictionary()
@@ -32,13 +32,13 @@ class Reader:
     def __init__(self, file: SourceFile, library: Library) -> None:
         self.file = file
         self.library = library
-        self.stubs = _stubs.setdefault(library, Stubs(library))
+        self.stubs = _stubs.setdefault(library, Stubs(Resolver(library)))
 
     def stub(self, node: Any, **options: Any) -> Stub:
         return self.stubs.make(node, self.file, **options)
 
     def qualify(self, node: ast.expr, within: Any = None) -> str:
-        return self.stubs.names.qualify(node, self._site(within))
+        return self.stubs.classes.evaluator.resolver.full_name(node, self._site(within).scope)
 
     def value(self, node: ast.expr) -> Any:
         return self.stubs.value(node, self._site(None))

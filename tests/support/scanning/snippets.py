@@ -205,14 +205,6 @@ class str:
     """mine"""
 def tool(x: str): ...
 
-### version
-import sys
-if sys.version_info >= (3, 8):
-    Number = int
-else:
-    Number = float
-def tool(x: Number): ...
-
 ### fallback import
 try:
     from typing import Annotated as An
@@ -308,6 +300,14 @@ def tool(x: HTTPStatus): ...
 SNIPPETS = dict(part.split("\n", 1) for part in _TEXT.split("### ")[1:])
 
 _COMPUTED = r"""
+### version
+import sys
+if sys.version_info >= (3, 8):
+    Number = int
+else:
+    Number = float
+def tool(x: Number): ...
+
 ### platform
 import sys
 if sys.platform == 'win32':

@@ -49,7 +49,7 @@ def test_what_has_a_place_keeps_it_and_what_is_nowhere_has_none(tmp_path: Path) 
     write(tmp_path, {"crib_table.py": TABLE})
     module = load_file(tmp_path / "crib_table.py")
     placed = found("lonely", "elsewhere.py")
-    assert add_locations([placed, found("nobody"), found(None)], [module]) == [
+    assert add_locations([placed, found("nobody"), found(None)], [(vars(module).keys(), module.__file__)]) == [
         placed,
         found("nobody"),
         found(None),
@@ -59,5 +59,5 @@ def test_what_has_a_place_keeps_it_and_what_is_nowhere_has_none(tmp_path: Path) 
 def test_a_table_without_source_has_no_lines() -> None:
     module = ModuleType("crib_made")
     vars(module)["TOOL_DEFINITIONS"] = {"lonely": {"schema": {}}}
-    assert add_locations([found("lonely")], [module]) == [found("lonely")]
+    assert add_locations([found("lonely")], [(vars(module).keys(), None)]) == [found("lonely")]
     assert [finding.file for finding in collect(module).findings] == [None]

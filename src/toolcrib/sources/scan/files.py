@@ -89,35 +89,34 @@ class Library:
         except SourceError as error:
             return error
 
-    def module(self, name: str, near: SourceFile | None) -> SourceFile | None:
-        """Return the file behind a dotted name that a file imports; None where none may be read."""
-        parts = name.split(".")
-        if parts[0] in KNOWN_BY_NAME:
+    def module(self, name: str, near: SourceFile | None, level: int = 0) -> SourceFile | None:
+        """Return the file behind a dotted name that a file imports; None where none may be read. Relative
+        ones go by folders: `__init__.py` is not required."""
+        path = self._locate(name.split(".") if name else [], near, level)
+        try:
+            return None if path is None else self.file(path)
+        except SourceError:
             return None
-        located = (self._find(base, *parts) for base in self._bases_of(parts[0], near))
-        return self._open(next(filter(None, located), None))
 
-    def _bases_of(self, name: str, near: SourceFile | None) -> list[Path]:
-        """Return the folders where a module or package of this name is looked for."""
-        return [*([near.base] if near is not None else []), *self._bases.get(name, ())]
-
-    def beside(self, near: SourceFile, level: int, name: str) -> SourceFile | None:
-        """Return the file that a relative import means, by folders: `__init__.py` is not required."""
-        if level > len(near.path.parents):
+    def _locate(self, parts: Sequence[str], near: SourceFile | None, level: int = 0) -> Path | None:
+        bases = [near.base] if near is not None else []
+        if near is not None and level:
+            bases = list(near.path.parents[level - 1 : level])
+        elif not parts or parts[0] in KNOWN_BY_NAME:
             return None
-        return self._open(self._find(near.path.parents[level - 1], *(name.split(".") if name else ())))
+        else:
+            bases += self._bases.get(parts[0], ())
+        return next(filter(None, (self._find(base, *parts) for base in bases)), None)
 
     def _find_imported(self, node: ast.Import | ast.ImportFrom, near: SourceFile) -> list[Path]:
         """Return the files that an import statement may lead to, without reading them."""
         level, module = getattr(node, "level", 0), getattr(node, "module", None)
         names = [".".join(filter(None, (module, alias.name))) for alias in node.names if alias.name != "*"]
-        found: dict[Path, None] = {}
-        for parts in (name.split(".") for name in (*names, *([module] if module else []))):
-            bases = near.path.parents[level - 1 : level] if level else self._bases_of(parts[0], near)
-            for count in range(1, len(parts) + 1 if level or parts[0] not in KNOWN_BY_NAME else 0):
-                located = (self._find(base, *parts[:count]) for base in bases)
-                found |= dict.fromkeys(path for path in (next(filter(None, located), None),) if path)
-        return list(found)
+        dotted = [name.split(".") for name in (*names, *([module] if module else []))]
+        found = {
+            self._locate(parts[:count], near, level) for parts in dotted for count in range(1, len(parts) + 1)
+        }
+        return [path for path in found if path is not None]
 
     def _find(self, base: Path, *parts: str) -> Path | None:
         """Return the file of a dotted name below a folder, if it may be read."""
@@ -131,12 +130,6 @@ class Library:
     def _permitted(self, path: str) -> Path | None:
         real = resolve(Path(path))
         return real if real.is_file() and self.holds(real) else None
-
-    def _open(self, path: Path | None) -> SourceFile | None:
-        try:
-            return None if path is None else self.file(path)
-        except SourceError:
-            return None
 
 
 def _area(root: Path) -> Path:

@@ -12,21 +12,24 @@ import inspect
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.component import Component, Tool, merge_options
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import DefinitionError, Finding, Location
 from toolcrib.options import OptionFields, ToolOptions
+from toolcrib.registry.prompts import PromptFields, make_prompt
+from toolcrib.registry.registry import finding_of
+from toolcrib.registry.resources import ResourceFields, add_static, make_resource
 from toolcrib.schema.function import ToolParts, build_function, build_handler
 from toolcrib.schema.parameters import EMPTY, VARIABLE_KINDS, HandlerInfo, check_parameters, docstring_of
 from toolcrib.sources.described import ANNOTATION_OPTIONS, describe, describe_entry
 from toolcrib.sources.foreign.reading import is_any_list, plain_words
 from toolcrib.sources.foreign.recognition import PACKAGES
-from toolcrib.sources.scan.patterns import Record, placed
-from toolcrib.sources.scan.resolve import Resolver
+from toolcrib.sources.scan.patterns import FEATURES, Record, placed
+from toolcrib.sources.scan.resolve import UNKNOWN, Arguments, Data, Function, Known, Registration, Server
 from toolcrib.sources.scan.source_file import Scope, SourceFile, defaults_of, show, words_in
-from toolcrib.sources.scan.things import UNKNOWN, Arguments, Data, Function, Known, Registration, Server
 from toolcrib.sources.scan.values import Unresolved
 
 if TYPE_CHECKING:
@@ -45,6 +48,10 @@ _SPELLINGS = {
 }
 OPEN_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
 UNREAD = (Unresolved, RecursionError)
+_RECORD_PARTS = words_in(
+    "_meta annotations arguments description icons inputSchema input_schema meta name outputSchema "
+    "output_schema parameters title"
+)
 _RECORDS = frozenset({"Annotations", "Icon", "PromptArgument", "ToolAnnotations"})
 
 
@@ -63,14 +70,14 @@ def unread(what: str, scope: Scope, line: int | None, code: str, hint: str) -> F
     return Finding(code, "warning", words, file=str(scope.file.path), line=line, hint=hint)
 
 
-def read_ours(resolver: Resolver, call: Arguments) -> tuple[OptionFields, list[Finding]]:
+def read_ours(maker: ToolMaker, call: Arguments) -> tuple[OptionFields, list[Finding]]:
     """Return the options of `@tool("name", "description", {...}, ...)`."""
-    read = read_options(resolver, call, _OURS)
+    read = read_options(maker, call, _OURS)
     name, description, schema = (read.given.pop(key, None) for key in _OURS)
     return merge_options(name, description, schema, read.given), read.findings  # type: ignore[arg-type]
 
 
-def read_options(resolver: Resolver, call: Arguments, places: tuple[str, ...]) -> Options:
+def read_options(maker: ToolMaker, call: Arguments, places: tuple[str, ...]) -> Options:
     """Return all arguments of a call by name; `places` are the names of positional ones."""
     read = Options()
     written = [
@@ -82,11 +89,11 @@ def read_options(resolver: Resolver, call: Arguments, places: tuple[str, ...]) -
         if keyword.arg is not None:
             written.append((keyword.arg, Data(keyword.value, call.scope)))
         else:
-            items = resolver.items(keyword.value, call.scope)
+            items = maker.resolver.items(keyword.value, call.scope)
             written += [(str(getattr(item.key, "value", "**")), item) for item in items]
     for name, item in written:
         try:
-            read.given[name] = _read_value(resolver, item)
+            read.given[name] = _read_value(maker, item)
         except UNREAD:
             read.unresolved.add(name)
             what = f"{'Options' if name == '**' else f'Option {name!r}'} ({show(item.node)})"
@@ -95,16 +102,16 @@ def read_options(resolver: Resolver, call: Arguments, places: tuple[str, ...]) -
     return read
 
 
-def _read_value(resolver: Resolver, item: Data) -> Any:
+def _read_value(maker: ToolMaker, item: Data) -> Any:
     """Return data, and the records of other libraries as the data they hold."""
     node = item.node
     if isinstance(node, ast.List | ast.Tuple) and any(isinstance(part, ast.Call) for part in node.elts):
-        return [_read_value(resolver, replace(item, node=part)) for part in node.elts]
-    made = UNKNOWN if item.is_open else resolver.resolve(node, item.scope)
+        return [_read_value(maker, replace(item, node=part)) for part in node.elts]
+    made = UNKNOWN if item.is_open else maker.resolver.resolve(node, item.scope)
     call = made.call if isinstance(made, Known) and made.last in _RECORDS else None
     if call is None or call.args:
-        return resolver.data_of(item)
-    facts = {str(each.arg): resolver.data_of(Data(each.value, call.scope)) for each in call.keywords}
+        return maker.data_of(item)
+    facts = {str(each.arg): maker.data_of(Data(each.value, call.scope)) for each in call.keywords}
     return {key: value for key, value in _respelled(facts).items() if value is not None}
 
 
@@ -146,50 +153,22 @@ _UNDESCRIBED = (*_PRIMITIVES, Any, object)
 _OUR_OPTIONS = words_in("aliases destructive group idempotent input_schema open_world read_only scopes")
 
 
-def read_server(maker: ToolMaker, server: Server) -> list[Component]:
-    """Return the tools of a server: of one name and version, mcp keeps the first, fastmcp the last."""
-    found: dict[tuple[str, str | None], tuple[Component, Registration]] = {}
-    for item in server.registrations:
-        tool = _read_one(maker, server, item) if item.method in ("tool", "add_tool", "add") else None
-        if tool is None:
-            continue
-        key = (tool.name, tool.version)
-        earlier, place = found.setdefault(key, (tool, item))
-        keys = maker.note(earlier.origin).key, maker.note(tool.origin).key
-        if place is not item and keys[0] != keys[1] and maker.collide(place, item):
-            which = "last" if server.library == "fastmcp" else "first"
-            words = f"Tool '{tool.name}' is registered twice on one server: the {which} one counts"
-            hint = f"the first one is at {earlier.source}; rename one"
-            line = (item.options.path, tool.source.line)
-            maker.findings.append(Finding("duplicate-name", "error", words, tool.name, None, *line, hint))
-            found[key] = (tool, item) if server.library == "fastmcp" else (earlier, place)
-    tools = [tool for tool, _ in found.values()]
-    return (
-        [tool.with_options(name=f"{server.prefix}_{tool.name}") for tool in tools] if server.prefix else tools
-    )
-
-
-def _read_one(maker: ToolMaker, server: Server, item: Registration) -> Component | None:
+def read_one(maker: ToolMaker, library: str, item: Registration) -> list[Component]:
+    """Return the tools that a registration adds to a server of another library."""
     thing, call = item.thing, item.options
     if not isinstance(thing, Function):
         made = maker.make(thing)
     else:
-        call = maker.patterns.options.get(id(thing.node), call)
-        library = library_of(maker, server)
         try:
-            made = adopt(maker, thing, call, library)
+            made = adopt(maker, thing, maker.patterns.options.get(id(thing.node), call), library)
         except DefinitionError as error:
-            if any("wraps" in show(decorator) for decorator in thing.node.decorator_list):
-                maker.refuse_unknown(item)  # it has the parameters of another function
-            else:
+            if not any("wraps" in show(decorator) for decorator in thing.node.decorator_list):
                 maker.findings.append(placed(error.finding, call.scope.file, call.line))
-            return None
+                return []
+            made = None  # it has the parameters of another function
     if made is None:
         maker.refuse_unknown(item)
-    if not isinstance(made, Component):
-        return None
-    maker.note(made.origin).spot = item.spot
-    return made
+    return [made] if isinstance(made, Component) else []
 
 
 def library_of(maker: ToolMaker, server: Server) -> str:
@@ -225,7 +204,7 @@ def _packages(file: SourceFile) -> set[str]:
 
 def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -> Component:
     """Return the tool that adopting makes of a function. Raise DefinitionError where that fails."""
-    read = read_options(maker.resolver, call, _SDK if library == "mcp" else ("name",))
+    read = read_options(maker, call, _SDK if library == "mcp" else ("name",))
     given, stated = read.given, read.given.get("output_schema")
     made = maker.make_stub(function, drops={*filled(maker, function), *(given.get("exclude_args") or ())})
     stub: Any = made.function
@@ -237,6 +216,7 @@ def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -
     is_described = is_described and given.get("structured_output") is not False
     if names or not is_described or _is_undescribed(returns, library):
         stub.__annotations__.pop("return", None)
+        returns = None
     name = given.get("name") or function.node.name
     if strange:
         words = f"The result of '{name}' is described by {strange[0]} of the other library"
@@ -255,11 +235,19 @@ def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -
             check_parameters(callee, name)
             parts = build_function(callee, name, options)
         except DefinitionError as error:
-            return _permit(callee, name, options, error)
+            names = [item.name for item in callee.parameters if item.kind not in VARIABLE_KINDS]
+            required = [
+                item.name for item in callee.parameters if item.name in names and item.default is EMPTY
+            ]
+            schema = {**OPEN_SCHEMA, "properties": {item: {} for item in names}, "required": required}
+            parts = build_handler(callee, name, replace(options, input_schema=schema))
+            words = f"Tool '{name}' keeps the schema of the other library, which is not known here: {error}"
+            where = (callee.source.file, callee.source.line)
+            finding = Finding("guessed-schema", "warning", words, name, None, *where, error.hint)
+            return replace(parts, findings=(*parts.findings, finding))
         if isinstance(stated, Mapping) and options.output_schema is None:
             return parts.with_output_schema(stated)
-        hint = callee.function.__annotations__.get("return")
-        if parts.output_schema is None and isinstance(hint, type) and hint not in _UNDESCRIBED:
+        if parts.output_schema is None and isinstance(returns, type) and returns not in _UNDESCRIBED:
             words = f"The result of tool '{name}' may be described by the other library"
             where = (callee.source.file, callee.source.line)
             finding = Finding("guessed-result", "advice", words, name, "return", *where)
@@ -289,21 +277,6 @@ def _foreign_names(hint: Any, depth: int = 0) -> Iterator[str]:
         yield from _foreign_names(part, depth + 1)
 
 
-def _permit(callee: HandlerInfo, name: str, options: ToolOptions, error: DefinitionError) -> ToolParts:
-    """Return what is known of a tool whose schema only the other library makes."""
-    named = [item for item in callee.parameters if item.kind not in VARIABLE_KINDS]
-    required = [item.name for item in named if item.default is EMPTY]
-    names: dict[str, Any] = {item.name: {} for item in named}
-    schema: dict[str, Any] = {"type": "object", "properties": names, "required": required}
-    if len(named) < len(callee.parameters):
-        schema["additionalProperties"] = True
-    parts = build_handler(callee, name, replace(options, input_schema=schema))
-    words = f"Tool '{name}' keeps the schema of the other library, which is not known here: {error}"
-    where = (callee.source.file, callee.source.line)
-    finding = Finding("guessed-schema", "warning", words, name, None, *where, error.hint)
-    return replace(parts, findings=(*parts.findings, finding))
-
-
 def _is_undescribed(hint: Any, library: str) -> bool:
     """Whether the other library describes no result of this hint."""
     if hint is None or is_any_list(hint):
@@ -322,20 +295,20 @@ def _is_undescribed(hint: Any, library: str) -> bool:
 # --- records -----------------------------------------------------------------------------------------
 
 
-def read_facts(maker: ToolMaker, call: Arguments) -> dict[str, Any]:
+def read_facts(maker: ToolMaker, call: Arguments) -> tuple[dict[str, Any], list[Finding]]:
     """Return the literal parts of `Tool(...)`; parts that are computed are findings."""
-    read = read_options(maker.resolver, call, ())
-    maker.findings += [replace(item, tool=str(read.given.get("name", "?"))) for item in read.findings]
+    known = replace(call, keywords=[item for item in call.keywords if item.arg in (None, *_RECORD_PARTS)])
+    read = read_options(maker, known, ())
     facts = _respelled(read.given)
-    return {key: value.value if isinstance(value, enum.Enum) else value for key, value in facts.items()}
+    return {
+        key: item.value if isinstance(item, enum.Enum) else item for key, item in facts.items()
+    }, read.findings
 
 
 def read_record(maker: ToolMaker, record: Record) -> Component | None:
     """Return the tool or prompt that a record describes."""
-    read = read_options(maker.resolver, record.call, ())
-    facts = _respelled(read.given)
+    facts, findings = read_facts(maker, record.call)
     name = facts.get("name")
-    name = name.value if isinstance(name, enum.Enum) else name
     if not isinstance(name, str):
         text = f"The name of a {record.kind} is computed here, so it is not listed"
         hint = "write it as a literal, or as a constant of the module"
@@ -358,7 +331,7 @@ def read_record(maker: ToolMaker, record: Record) -> Component | None:
             source=source,
         )
         made = describe(definition)
-    maker.note(made.origin, read.findings, (id(record.node),))
+    maker.note(made.origin, findings, (id(record.node),))
     return made
 
 
@@ -380,3 +353,63 @@ def _is_record(maker: ToolMaker, item: Data, records: set[int]) -> bool:
     if isinstance(thing, Known) and thing.call is not None:
         return thing.last in ("Tool", "Prompt")
     return id(getattr(thing, "node", node)) in records
+
+
+# --- resources and prompts -------------------------------------------------------------------------------
+
+_PLACES = {
+    "prompt": ("name", "title", "description"),
+    "resource": ("uri",),
+    "add_resource": ("uri", "content"),
+    "add_skills": ("content",),
+}
+
+
+def read_features(maker: ToolMaker, server: Server, kind: str) -> Iterator[Component]:
+    """Yield the resources or the prompts of a server."""
+    for item in server.registrations:
+        if item.method in FEATURES and (item.method == "prompt") is (kind == "prompt"):
+            try:
+                made = _read(maker, item, library_of(maker, server))
+            except Exception as error:  # options of any type may have been written
+                found = finding_of(item.thing, error)
+                maker.findings.append(placed(found, item.options.scope.file, item.options.line))
+                continue
+            if made is not None:
+                maker.note(made.origin).spot = item.spot
+                yield made
+
+
+def _read(maker: ToolMaker, item: Registration, library: str) -> Component | None:
+    read = read_options(maker, item.options, _PLACES[item.method])
+    known = (PromptFields if item.method == "prompt" else ResourceFields).__annotations__
+    fields: Any = {key: value for key, value in read.given.items() if key in known}
+    uri, content = read.given.get("uri"), read.given.get("content", "")
+    if item.method == "add_skills" or isinstance(content, Path):
+        text, hint = "Files that are put on the server here are not listed", "list it without --static"
+        maker.report("guessed-more", "advice", text, item.spot.scope, item.options.line, hint)
+        return None
+    if read.unresolved & {"uri", "content"}:
+        maker.findings += read.findings
+        return None
+    if item.method == "add_resource":
+        source = Location(item.options.path, item.options.line)
+        (made,) = add_static(uri, content, fields, source)  # type: ignore[arg-type]
+        maker.note(made.origin, read.findings)
+        return made
+    function, is_ours = item.thing, library == "toolcrib"
+    if item.method == "resource" and isinstance(uri, str) and ":" not in uri and not is_ours:
+        return None  # of another library: a path
+    if not isinstance(function, Function):  # a lambda, or an object that is computed
+        maker.refuse_unknown(item)
+        return None
+    stub = maker.make_stub(function, drops=filled(maker, function), keeps_contexts=is_ours)
+    stub.function.__annotations__.pop("return", None)  # nothing describes it
+    findings = [*(found for found in stub.findings if found.parameter != "return"), *read.findings]
+    maker.note(stub.function, findings, maker.key_of(function))
+    if item.method == "prompt":
+        return make_prompt(stub.function, None, fields)
+    if not is_ours:
+        fields.setdefault("mime_type", "text/plain")
+    given: Any = stub.function if uri is None else uri  # a decorator that is not called
+    return make_resource(given, stub.function, fields)

@@ -1,6 +1,6 @@
 """Make tools of what the patterns found: stubs for functions, stand-ins for what holds tools.
 
-Tool objects, applications, tables of definitions and servers become what importing would find, with stubs for
+Tool objects, applications and tables of definitions become what importing would find, with stubs for
 functions, so that the ordinary code reads them. Findings about a tool are kept with its origin.
 """
 
@@ -8,27 +8,23 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
 from toolcrib.component import MARK, SPELLINGS, Component, Tool
 from toolcrib.errors import DefinitionError, Finding, InvalidSignatureError, Location
-from toolcrib.names import STRICT
-from toolcrib.options import NO_OPTIONS, ToolOptions
-from toolcrib.registry.registry import ToolRegistry, finding_of
+from toolcrib.options import NO_OPTIONS
+from toolcrib.registry.registry import finding_of
 from toolcrib.registry.selection import select
 from toolcrib.sources import collect
 from toolcrib.sources import objects as strict
 from toolcrib.sources.applications import APIApplication, Application
 from toolcrib.sources.scan import foreign
-from toolcrib.sources.scan.foreign import UNREAD, read_options, read_ours, unread
-from toolcrib.sources.scan.patterns import Patterns, placed
-from toolcrib.sources.scan.resolve import Resolver, first_parameter
-from toolcrib.sources.scan.source_file import FUNCTIONS, Spot, show
-from toolcrib.sources.scan.stubs import Stub
-from toolcrib.sources.scan.things import (
+from toolcrib.sources.scan.foreign import UNREAD, Options, read_options, read_ours, unread
+from toolcrib.sources.scan.patterns import FEATURES, Patterns, last_name, placed
+from toolcrib.sources.scan.resolve import (
     Arguments,
     Class,
     Data,
@@ -36,16 +32,19 @@ from toolcrib.sources.scan.things import (
     Instance,
     Known,
     Registration,
+    Resolver,
     Server,
     Thing,
+    first_parameter,
 )
+from toolcrib.sources.scan.source_file import FUNCTIONS, Spot, show
+from toolcrib.sources.scan.stubs import Stub, Stubs
 from toolcrib.sources.tables import HANDLER_TABLE
 
 MAX_PARAMETERS = 500
 _AS_ATTRIBUTE = "write it down as an attribute of the class"
-_SETTINGS = ("name_rule", "on_duplicate", "separator")
+_SETTINGS = ("name_rule", "separator", "switches")
 _ADD_OPTIONS = ("namespace", "switches", "include", "exclude", "on_duplicate", "strict")
-_TOOL_CLASSES = frozenset({"Tool", "FunctionTool"})
 _NOT_LITERAL = (*UNREAD, DefinitionError, TypeError)
 
 
@@ -66,20 +65,17 @@ class ToolMaker:
     def __init__(self, resolver: Resolver, patterns: Patterns) -> None:
         self.resolver = resolver
         self.patterns = patterns
+        self.stubs = Stubs(resolver)
+        self.data_of = self.stubs.data_of
         self.findings = patterns.findings
         self.report = patterns.report
         self.read_records: set[int] = set()  # those in tables
         self._notes: dict[int, Note] = {}
-        self._stubs: dict[tuple[int, int], Any] = {}
-        self._made: dict[Instance, Any] = {}
-        self._registries: dict[Server, ToolRegistry] = {}
-        self._foreign: dict[Server, list[Component]] = {}
+        self._made: dict[Any, Any] = {}
 
     def note(self, origin: Any, findings: Iterable[Finding] = (), key: tuple[int, ...] = ()) -> Note:
         """Keep findings about the tools of an origin; return all that is known."""
-        known = self._notes.get(id(origin))
-        if known is None:
-            known = self._notes[id(origin)] = Note(origin)
+        known = self._notes.setdefault(id(origin), Note(origin))
         known.key = known.key or key
         known.findings += findings
         return known
@@ -89,17 +85,14 @@ class ToolMaker:
     def stub(self, function: Function) -> Any:
         """Return a function with the signature of the real one that does nothing, once for each."""
         key = self.key_of(function)
-        if key in self._stubs:
-            return self._stubs[key]
-        made = self.make_stub(function, keeps_contexts=True)
-        stub = self._stubs[key] = made.function
-        self.note(stub, made.findings, key)
-        if stub.__doc__ is None and function.owner is not None:
-            stub.__doc__ = self._inherited_docstring(function, function.owner)
-        mark = self.patterns.marks.get(id(function.node))
-        if mark is not None:
-            setattr(stub, MARK, self.mark(mark, stub))
-        return stub
+        if key not in self._made:
+            made = self.make_stub(function, keeps_contexts=True)
+            stub = self._made[key] = made.function
+            self.note(stub, made.findings, key)
+            if stub.__doc__ is None and function.owner is not None:
+                stub.__doc__ = self._inherited_docstring(function, function.owner)
+            self._mark(function.node, stub, stub)
+        return self._made[key]
 
     def key_of(self, function: Function) -> tuple[int, int]:
         return id(function.owner), id(function.node)
@@ -120,7 +113,7 @@ class ToolMaker:
         kinds = self.resolver.kinds(function.node, scope) if is_in_class else ()
         if "static" not in kinds and (function.owner is not None or "class" in kinds):
             drops = {*drops, first_parameter(function.node)}
-        return self.resolver.stubs.make(function.node, scope.file, drops, keeps_contexts=keeps_contexts)
+        return self.stubs.make(function.node, scope.file, drops, keeps_contexts=keeps_contexts)
 
     def _inherited_docstring(self, function: Function, cls: Class) -> str | None:
         for item in self.resolver.ancestors(cls):
@@ -134,161 +127,122 @@ class ToolMaker:
                     return words
         return None
 
-    def mark(self, call: Arguments, origin: Any) -> ToolOptions:
-        """Return the options of `@tool(...)`. What it refuses is a finding, and then there are none."""
-        if not call.args and not call.keywords:
-            return NO_OPTIONS
-        options, findings = read_ours(self.resolver, call)
+    def _mark(self, node: ast.AST, origin: Any, holder: Any) -> None:
+        """Give a stub the options of its `@tool(...)`; there are none, and a finding, if they are invalid."""
+        call = self.patterns.marks.get(id(node))
+        if call is None:
+            return
+        options, findings = read_ours(self, call)
         self.note(origin, findings)
+        setattr(holder, MARK, NO_OPTIONS)
         try:
-            return NO_OPTIONS.override(options)
+            setattr(holder, MARK, NO_OPTIONS.override(options))
         except DefinitionError as error:
             self.findings.append(placed(error.finding, call.scope.file, call.line))
-            return NO_OPTIONS
-
-    def unknown_handler(self, item: Data) -> Any:
-        """Return a handler in place of one that cannot be followed: it takes what its schema admits."""
-
-        async def handler(arguments: dict[str, Any]) -> None:
-            _ = arguments
-
-        path, line = str(item.scope.file.path), item.node.lineno
-        handler.__code__ = handler.__code__.replace(co_filename=path, co_firstlineno=line)
-        return handler
 
     # --- things ---
 
     def make(self, thing: Thing) -> Any:
         """Return what `collect` would be given for a thing: None where that is not known, or a list."""
         try:
-            return self._make(thing)
+            match thing:
+                case Function():
+                    return self.stub(thing)
+                case Class():
+                    return self.make(self.resolver.instance(thing))
+                case Instance(cls=cls):
+                    if thing not in self._made:
+                        is_app, is_one = is_application(self, cls), is_tool_object(self, cls)
+                        build = build_application if is_app else build_object if is_one else None
+                        self._made[thing] = None if build is None else build(self, cls)
+                    return self._made[thing]
+                case Server():
+                    return self.tools_of(thing)
+                case Known(call=Arguments() as call):
+                    return self._tool(call, is_ours=thing.package == "toolcrib")
+                case Data(node=ast.Call() as node, scope=scope):
+                    return self._tool(Arguments.of(node, scope), is_ours=False)
         except DefinitionError as error:
             self.findings.append(error.finding)
             return []
-
-    def _make(self, thing: Thing) -> Any:
-        match thing:
-            case Function():
-                return self.stub(thing)
-            case Class():
-                return self._make(self.resolver.instance(thing))
-            case Instance():
-                if thing not in self._made:
-                    is_app, is_one = is_application(self, thing.cls), is_tool_object(self, thing.cls)
-                    build = build_application if is_app else build_object if is_one else None
-                    self._made[thing] = None if build is None else build(self, thing.cls)
-                return self._made[thing]
-            case Server():
-                is_ours = foreign.library_of(self, thing) == "toolcrib"
-                return self.registry(thing) if is_ours else self.tools_of(thing)
-            case Known() if thing.call is not None:
-                return self._tool(thing.name, thing.call)
         return None
 
-    def _tool(self, name: str, call: Arguments) -> Any:
+    def _tool(self, call: Arguments, *, is_ours: bool) -> Any:
         """`Tool.from_function(...)`, of ours or of theirs."""
-        package, parts = name.partition(".")[0], name.split(".")
-        if parts[-2:-1] and (parts[-2] not in _TOOL_CLASSES or not parts[-1].startswith("from_")):
+        method = last_name(call.node)
+        if method not in ("from_function", "from_object"):
             return None
         first, options = self.resolver.first(call), call.without_first()
-        if package in ("mcp", "fastmcp"):
+        if not is_ours:
             if not call.args and (handler := call.keyword("fn")) is not None:
                 first = self.resolver.resolve(handler, call.scope)
-            return foreign.adopt(self, first, options, package) if isinstance(first, Function) else None
-        origin = self.make(first) if package == "toolcrib" else None
+            return foreign.adopt(self, first, options, "fastmcp") if isinstance(first, Function) else None
+        origin = self.make(first)
         if origin is None:
             return None
-        given, findings = read_ours(self.resolver, options)
+        given, findings = read_ours(self, options)
         self.note(origin, findings)
-        make = Tool.from_object if parts[-1] == "from_object" else Tool.from_function
-        return make(origin, **given)
+        return (Tool.from_object if method == "from_object" else Tool.from_function)(origin, **given)
 
-    def collide(self, one: Registration, other: Registration) -> bool:
-        return collide(one, other)
+    # --- servers ---
+
+    def settings(self, server: Server) -> dict[str, Any]:
+        """Return the options of a server of ours that its tools depend on."""
+        read = Options() if server.call is None else read_options(self, server.call, ())
+        if read.unresolved & {*_SETTINGS}:
+            self.findings += read.findings
+        return {key: value for key, value in read.given.items() if key in _SETTINGS}
+
+    def tools_of(self, server: Server) -> list[Component]:
+        """Return the tools of a server, each time the same."""
+        if server in self._made:
+            return self._made[server]  # type: ignore[no-any-return]
+        found: list[Component] = []
+        self._made[server] = found
+        library = foreign.library_of(self, server)
+        for item in server.registrations:
+            if item.method in FEATURES:
+                continue
+            try:
+                if library == "toolcrib":
+                    tools = self._registered(item, self.settings(server).get("switches") or {})
+                else:
+                    tools = foreign.read_one(self, library, item)
+            except Exception as error:  # options of any type may have been written
+                place = item.options.scope.file, item.options.line
+                self.findings.append(placed(finding_of(item.thing, error), *place))
+                continue
+            for tool in tools:
+                self.note(tool.origin).spot = item.spot
+                found.append(
+                    tool.with_options(name=f"{server.prefix}_{tool.name}") if server.prefix else tool
+                )
+        return found
+
+    def _registered(self, item: Registration, switches: dict[str, bool]) -> list[Component]:
+        """Return what `server.add(...)` adds."""
+        call, thing = item.options, self.make(item.thing)
+        if thing is None:
+            self.refuse_unknown(item)
+            return []
+        if item.method == "register_tool" and thing != []:
+            strict.check_object(thing, lambda _: None)
+            return [Tool.from_object(thing)]
+        options, findings = read_ours(self, call)
+        given: dict[str, Any] = dict(options)
+        words = {key: given.pop(key) for key in _ADD_OPTIONS if key in given}
+        batch = collect(thing, namespace=words.get("namespace"), **given)
+        for tool in batch.tools:
+            self.note(tool.origin, findings)
+        batch.switch({**switches, **(words.get("switches") or {})})
+        self.findings += [placed(finding, call.scope.file, call.line) for finding in batch.findings]
+        return select(batch.tools, words.get("include") or (), words.get("exclude") or ())
 
     def refuse_unknown(self, item: Registration) -> None:
         what = f"`{show(item.thing.node)}`" if isinstance(item.thing, Data) else "Something"
         text = f"{what} is put on the server here, and cannot be told without running the code"
         hint = "register functions by their names"
         self.report("unresolved-tool", "warning", text, item.spot.scope, item.options.line, hint)
-
-    # --- servers ---
-
-    def tools_of(self, server: Server) -> list[Component]:
-        """Return the tools of a server of another library."""
-        if server not in self._foreign:
-            self._foreign[server] = foreign.read_server(self, server)
-        return self._foreign[server]
-
-    def registry(self, server: Server) -> ToolRegistry:
-        """Return a registry with the tools of a server of ours."""
-        if server in self._registries:
-            return self._registries[server]
-        read = foreign.Options() if server.call is None else read_options(self.resolver, server.call, ())
-        settings = {key: value for key, value in read.given.items() if key in _SETTINGS}
-        if read.unresolved & {*_SETTINGS, "switches"}:
-            self.findings += read.findings
-        try:
-            registry = ToolRegistry(**settings)
-        except ValueError as error:
-            self.findings.append(finding_of(server, error))
-            registry = ToolRegistry()
-        self._registries[server] = registry
-        places: dict[str, Registration] = {}
-        for item in server.registrations:
-            if item.method not in FEATURES:
-                try:
-                    self._register(registry, item, read.given.get("switches") or {}, places)
-                except Exception as error:  # options of any type may have been written
-                    place = item.options.scope.file, item.options.line
-                    self.findings.append(placed(finding_of(item.thing, error), *place))
-        return registry
-
-    def _register(
-        self,
-        registry: ToolRegistry,
-        item: Registration,
-        switches: dict[str, bool],
-        places: dict[str, Registration],
-    ) -> None:
-        call, thing = item.options, self.make(item.thing)
-        if thing is None:
-            self.refuse_unknown(item)
-            return
-        if item.method == "register_tool" and thing != []:
-            strict.check_object(thing, registry.check_free)
-            registry.add(Tool.from_object(thing), on_duplicate="error", rule=STRICT)
-            return
-        options, findings = read_ours(self.resolver, call)
-        given: dict[str, Any] = dict(options)
-        words = {key: given.pop(key) for key in _ADD_OPTIONS if key in given}
-        batch = collect(thing, namespace=words.get("namespace"), **given)
-        for tool in batch.tools:
-            self.note(tool.origin, findings).spot = item.spot
-        batch.switch({**switches, **(words.get("switches") or {})})
-        file = call.scope.file
-        self.findings += [placed(finding, file, call.line) for finding in batch.findings]
-        batch.tools = select(batch.tools, words.get("include") or (), words.get("exclude") or ())
-        for tool in list(batch.tools):
-            other = places.setdefault(tool.name, item)
-            if other is not item and not collide(other, item):
-                batch.tools.remove(tool)
-        report = registry.add_all(batch.tools, on_duplicate=words.get("on_duplicate"))
-        self.findings += [placed(finding, file, call.line) for finding in report.findings]
-
-
-FEATURES = frozenset({"resource", "prompt", "add_resource", "add_skills"})
-"""The methods of a server that take no tools."""
-
-
-def collide(one: Registration, other: Registration) -> bool:
-    """Return whether two registrations certainly happen together, so that one name is refused the second."""
-    spots = (one.spot, other.spot)
-    is_direct = all(
-        not isinstance(item.thing, Function) or item.thing.scope.function in (None, item.spot.scope.function)
-        for item in (one, other)
-    )
-    return is_direct and not any(spot.guards for spot in spots) and one.spot.scope is other.spot.scope
 
 
 # --- tables ------------------------------------------------------------------------------------------
@@ -315,23 +269,36 @@ def _read_part(maker: ToolMaker, name: str, item: Data, depth: int) -> Any:
         return maker.stub(thing)
     if isinstance(thing, Known) and thing.call is not None and thing.last == "Tool":
         maker.read_records.add(id(thing.call.keywords))
-        return SimpleNamespace(**foreign.read_facts(maker, thing.call))
+        facts, findings = foreign.read_facts(maker, thing.call)
+        maker.findings += [replace(finding, tool=str(facts.get("name", "?"))) for finding in findings]
+        return SimpleNamespace(**facts)
     if not isinstance(node, ast.Dict | ast.List | ast.Tuple | ast.Set | ast.BinOp):
-        return resolver.data_of(thing)
+        return maker.data_of(thing)
     made: dict[Any, Any] = {}
     for position, part in enumerate(resolver.items(item.node, item.scope)):
         key: Any = position
         try:
-            key = position if part.key is None else resolver.data_of(Data(part.key, part.scope))
+            key = position if part.key is None else maker.data_of(Data(part.key, part.scope))
             made[key] = _read_part(maker, name, part, depth + 1)
         except _NOT_LITERAL:
             if part.key is not None and (key == "handler" or name == HANDLER_TABLE):
-                made[key] = maker.unknown_handler(part)
+                made[key] = _unknown_handler(part)
             elif depth:
                 raise
             else:
                 _report_entry(maker, name, part)
     return made if isinstance(node, ast.Dict) else list(made.values())
+
+
+def _unknown_handler(item: Data) -> Any:
+    """Return a handler in place of one that cannot be followed: it takes what its schema admits."""
+
+    async def handler(arguments: dict[str, Any]) -> None:
+        _ = arguments
+
+    path, line = str(item.scope.file.path), item.node.lineno
+    handler.__code__ = handler.__code__.replace(co_filename=path, co_firstlineno=line)
+    return handler
 
 
 def _report_entry(maker: ToolMaker, name: str, item: Data) -> None:
@@ -347,10 +314,11 @@ def is_tool_object(maker: ToolMaker, cls: Class) -> bool:
     return all(_find(maker, cls, spellings) for spellings in SPELLINGS.values())
 
 
-def _find(maker: ToolMaker, cls: Class, spellings: Sequence[str]) -> str | None:
+def _find(maker: ToolMaker, cls: Class, spellings: Iterable[str]) -> str | None:
     """Return the attribute that holds a part of a tool object."""
     resolver = maker.resolver
-    fields = resolver.fields(cls)
+    statements = [item for each in resolver.classes(cls) for item in each.node.body]
+    fields = {getattr(item.target, "id", "") for item in statements if isinstance(item, ast.AnnAssign)}
     for name in spellings:
         if name in fields or resolver.member(cls, name) is not None or resolver.assigned(cls, name):
             return name
@@ -358,30 +326,28 @@ def _find(maker: ToolMaker, cls: Class, spellings: Sequence[str]) -> str | None:
 
 
 def build_object(maker: ToolMaker, cls: Class) -> Any:
-    """Return a stand-in with the parts of a tool object; None where its name or handler cannot be read."""
-    findings: list[Finding] = []
-    instance = maker.resolver.instance(cls)
+    """Return a stand-in with the parts of a tool object; a list where its name or handler cannot be read."""
     made = type(cls.node.name, (), {})()
+    defaults: dict[str, Any] = {"description": "", "input_schema": dict(foreign.OPEN_SCHEMA)}
+    findings: list[Finding] = []
     for part, spellings in (*SPELLINGS.items(), ("output_schema", ("output_schema", "OutputSchema"))):
         name = _find(maker, cls, spellings)
         if name is None:
             continue
-        thing = maker.resolver.attribute(instance, name)
+        thing = maker.resolver.attribute(maker.resolver.instance(cls), name)
         try:
             is_handler = part == "execute" and isinstance(thing, Function)
-            setattr(made, part, maker.stub(thing) if is_handler else maker.resolver.data_of(thing))  # type: ignore[arg-type]
+            setattr(made, part, maker.stub(thing) if is_handler else maker.data_of(thing))  # type: ignore[arg-type]
         except UNREAD:
             what = f"The {part} of {cls.node.name}"
             findings.append(unread(what, cls.scope, cls.line, "unresolved-part", _AS_ATTRIBUTE))
-            if part in ("name", "execute"):
-                maker.findings += findings
-                return []
-            if part != "output_schema":
-                setattr(made, part, dict(foreign.OPEN_SCHEMA) if part == "input_schema" else "")
-    mark = maker.patterns.marks.get(id(cls.node))
-    if mark is not None:
-        setattr(type(made), MARK, maker.mark(mark, made))
+            if part in defaults:
+                setattr(made, part, defaults[part])
+    if not hasattr(made, "name") or not hasattr(made, "execute"):
+        maker.findings += findings
+        return []
     maker.note(made, [*findings, *maker.note(made.execute).findings], (id(cls),))
+    maker._mark(cls.node, made, type(made))
     return made
 
 
@@ -410,28 +376,19 @@ def _is_ours(maker: ToolMaker, cls: Class) -> bool:
 def is_complete(maker: ToolMaker, cls: Class) -> bool:
     """Return whether a class holds tools and is there to be used, not to be inherited from."""
     resolver = maker.resolver
-    if cls.node.name.startswith("_") or _is_abstract(maker, cls):
+    members = [resolver.member(cls, name) for item in resolver.classes(cls) for name in item.body.names]
+    methods = [member for member in members if isinstance(member, Function)]
+    if cls.node.name.startswith("_") or any(
+        "abstract" in resolver.kinds(item.node, item.scope) for item in methods
+    ):
         return False
     if is_application(maker, cls):
         return True
+    is_model = any(isinstance(item, Known) and item.package == "pydantic" for item in resolver.ancestors(cls))
     has_parts = any(all(resolver.member(cls, part) for part in names) for names in strict.TOOL_ATTRIBUTES)
     thing = resolver.member(cls, "name") or resolver.member(cls, "Name")
-    is_text = isinstance(thing, Data) and isinstance(thing.node, ast.Constant)
-    return has_parts and not resolver.is_model(cls) and (not is_text or bool(thing.node.value))  # type: ignore[union-attr]
-
-
-def _is_abstract(maker: ToolMaker, cls: Class) -> bool:
-    """Return whether a class has methods that a subclass must write, and insists on it."""
-    resolver = maker.resolver
-    ancestors = resolver.ancestors(cls)
-    metas = [keyword.value for item in ancestors if isinstance(item, Class) for keyword in item.node.keywords]
-    insists = any(show(item).endswith("ABCMeta") for item in metas)
-    if not insists and not {"abc.ABC", "typing.Protocol"} & {getattr(item, "name", "") for item in ancestors}:
-        return False
-    names = {name for item in resolver.classes(cls) for name in item.body.names}
-    members = (resolver.member(cls, name) for name in names)
-    functions = [member for member in members if isinstance(member, Function)]
-    return any("abstract" in resolver.kinds(member.node, member.scope) for member in functions)
+    is_unnamed = isinstance(thing, Data) and isinstance(thing.node, ast.Constant) and not thing.node.value
+    return has_parts and not is_model and not is_unnamed
 
 
 def build_application(maker: ToolMaker, cls: Class) -> Any:
@@ -494,7 +451,7 @@ def _stand_in(maker: ToolMaker, cls: Class, listed: list[Any], *, is_ours: bool)
     for key in ("name", "namespace"):
         thing = maker.resolver.attribute(maker.resolver.instance(cls), key)
         try:
-            if isinstance(thing, Data) and (value := maker.resolver.data_of(thing)) is not None:
+            if isinstance(thing, Data) and (value := maker.data_of(thing)) is not None:
                 facts[key] = value
         except UNREAD:
             if key == "namespace":

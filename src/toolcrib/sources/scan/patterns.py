@@ -12,21 +12,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcrib.errors import Finding, Level
-from toolcrib.sources.scan.names import BoundName, Site
-from toolcrib.sources.scan.resolve import MARKS, OWN_PACKAGES, Resolver, first_parameter
-from toolcrib.sources.scan.source_file import Definition, Scope, SourceFile, Spot, show, words_in
-from toolcrib.sources.scan.things import (
+from toolcrib.sources.scan.resolve import (
+    MARKS,
+    OWN_PACKAGES,
     UNKNOWN,
     Arguments,
+    Computed,
     Data,
     Function,
     Kind,
     Known,
     Registration,
+    Resolver,
     Server,
     Thing,
     Written,
+    first_parameter,
 )
+from toolcrib.sources.scan.source_file import Definition, Scope, SourceFile, Spot, show, words_in
 
 KINDS: tuple[Kind, ...] = ("tool", "resource", "prompt")
 _OWN = re.compile(r"(?:\w*_)?(tool|resource|prompt)")
@@ -41,9 +44,10 @@ _OTHERS = words_in(
 """Packages whose objects have decorators of these names for something else."""
 _ADDING = words_in("add add_all add_tool register_all_tools register_tool replace")
 _FIXED = words_in("add_resource add_skills")
+FEATURES = frozenset({"resource", "prompt", *_FIXED})
+"""The methods of a server that take no tools."""
 _CHANGES = words_in("add_provider add_tool_transformation add_transform disable remove remove_tool")
 _LISTERS = words_in("list_tools list_prompts")
-_CHANGED = re.compile(r"\.__(?:annotations|defaults|doc|kwdefaults|name|signature)__\b")
 
 
 @dataclass(eq=False, slots=True)
@@ -100,27 +104,12 @@ class Patterns:
             self._guarded(self._call, *call)
         if "_handlers[" in file.text:
             for scope in (file.scope, *file.scopes.values()):
-                for statement, _ in scope.statements:
+                for statement in scope.statements:
                     match statement:
                         case ast.Assign([ast.Subscript(ast.Attribute(attr=name))], value) if name.endswith(
                             "_handlers"
                         ):
                             self._note_lister(self.resolver.resolve(value, scope))
-
-    def find_changes(self, file: SourceFile) -> None:
-        """Report `function.__doc__ = ...` and the like for functions that are registered."""
-        for scope in (file.scope, *file.scopes.values()) if _CHANGED.search(file.text) else ():
-            for statement, _ in scope.statements:
-                targets = statement.targets if isinstance(statement, ast.Assign) else ()
-                for target in targets:
-                    part = target.value if isinstance(target, ast.Subscript) else target
-                    if not isinstance(part, ast.Attribute) or not _CHANGED.fullmatch(f".{part.attr}"):
-                        continue
-                    thing = self.resolver.resolve(part.value, scope)
-                    if isinstance(thing, Function) and id(thing.node) in self._registered | self.marks.keys():
-                        text = f"{part.attr} of '{thing.node.name}' is changed here, after it is made"
-                        hint = "write it in the definition"
-                        self.report("guessed-change", "advice", text, scope, statement.lineno, hint)
 
     def _guarded(self, take: Any, node: Any, *rest: Any) -> None:
         try:
@@ -143,14 +132,12 @@ class Patterns:
         if not isinstance(called, ast.Name | ast.Attribute):
             self._refuse_decorator(node, decorator, scope)
             return
-        meaning = resolver.names.find(called, Site(scope)).meaning
-        alias = meaning.binding.value if isinstance(meaning, BoundName) else None
-        # `search = server.tool(...)`
-        if isinstance(alias, ast.Attribute | ast.Call) and last_name(alias) in KINDS:
-            scope = meaning.scope  # type: ignore[union-attr]
+        thing = resolver.resolve(called, scope)
+        if isinstance(thing, Data) and last_name(thing.node) in KINDS:  # `search = server.tool(...)`
+            alias, scope = thing.node, thing.scope
             options = Arguments.of(alias, scope) if isinstance(alias, ast.Call) else options
             called = alias.func if isinstance(alias, ast.Call) else alias
-        thing = resolver.resolve(called, scope)
+            thing = resolver.resolve(called, scope)
         if isinstance(thing, Known) and thing.name in MARKS:
             self._mark(node, options, spot.scope.file)
             return
@@ -161,11 +148,14 @@ class Patterns:
         elif isinstance(thing, Known) and thing.package == "fastmcp" and name in KINDS:
             self.options[id(node)] = options
             self._register(self._named("fastmcp", thing.name, scope), made, options, name, spot)
-        elif isinstance(called, ast.Attribute) and name in KINDS and not isinstance(thing, Function):
-            if self._is_other(called, scope):
-                self._note_other(node, show(called), scope)
-            else:
-                self._register(resolver.server(called.value, scope), made, options, name, spot)
+        elif isinstance(called, ast.Attribute) and name in KINDS and self._is_other(called, scope):
+            self._note_other(node, show(called), scope)
+        elif (
+            isinstance(called, ast.Attribute)
+            and name in KINDS
+            and (not isinstance(thing, Function) or isinstance(resolver.resolve(called.value, scope), Server))
+        ):
+            self._register(resolver.server(called.value, scope), made, options, name, spot)
         elif isinstance(thing, Known) and name == "tool":
             self._note_other(node, thing.name, scope)
         elif not isinstance(thing, Known) and (kind := self.own_kind(thing, name)):
@@ -238,40 +228,44 @@ class Patterns:
         if (tools := call.keyword("tools")) is not None:
             server = self.resolver.resolve(node, scope)
             if isinstance(server, Server) and server.library in ("mcp", "fastmcp"):
-                self._register_items(server, tools, call, "add_tool", spot)
-        if isinstance(function, ast.Call):
-            if name in KINDS and call.args:
-                self._apply(function.func, Arguments.of(function, scope), call, name, spot)
+                self._add(server, tools, call, "add_tool", spot)
+        if name in KINDS and call.args:
+            self._apply(function, call, name, spot)
         elif name in ("Tool", "Prompt") and not node.args:
             self._record(node, function, call, name, spot)
         elif isinstance(function, ast.Attribute):
             self._method(function, call, name, spot)
         elif self._is_mark(function, scope) and call.args:
-            self._apply(function, call.bare(), call, name, spot)
+            self._apply(function, call, name, spot)
 
     def _is_mark(self, node: ast.expr, scope: Scope) -> bool:
         thing = self.resolver.resolve(node, scope) if isinstance(node, ast.Name | ast.Attribute) else UNKNOWN
         return isinstance(thing, Known) and thing.name in MARKS
 
-    def _apply(self, function: ast.expr, options: Arguments, call: Arguments, name: str, spot: Spot) -> None:
-        """`server.tool(...)(function)`, and the same with a mark."""
-        thing = self.resolver.first(call)
-        if self._is_mark(function, spot.scope):
+    def _apply(self, function: ast.expr, call: Arguments, name: str, spot: Spot) -> None:
+        """`server.tool(...)(function)`, `server.tool(function, ...)`, and the same with a mark."""
+        scope, resolver = spot.scope, self.resolver
+        options, is_applied = call.without_first(), isinstance(function, ast.Call)
+        if isinstance(function, ast.Call):
+            options, function = Arguments.of(function, scope), function.func
+        elif isinstance(call.args[0], ast.Constant | ast.JoinedStr) or name == "resource":
+            return  # the decorator of another function
+        thing = resolver.first(call)
+        if self._is_mark(function, scope):
             if isinstance(thing, Written):
-                self._mark(thing.node, options, thing.file)
-        elif isinstance(function, ast.Attribute) and not self._is_other(function, spot.scope):
-            self._register(self.resolver.server(function.value, spot.scope), thing, options, name, spot)
+                self._mark(thing.node, options if is_applied else call.bare(), thing.file)
+        elif isinstance(function, ast.Attribute) and not self._is_other(function, scope):
+            is_known = isinstance(resolver.resolve(function.value, scope), Server)
+            if is_known or is_applied or isinstance(thing, Written | Known):  # else a name, computed
+                self._register(resolver.server(function.value, scope), thing, options, name, spot)
 
     def _method(self, function: ast.Attribute, call: Arguments, name: str, spot: Spot) -> None:
         """Do what calling a method of a server does."""
         scope, resolver = spot.scope, self.resolver
-        if name in KINDS:
-            self._kind(function, call, name, spot)
-            return
         base = resolver.resolve(function.value, scope)
         if name == "add_tool" and not self._is_other(function, scope):
             base = resolver.server(function.value, scope)
-        elif name == "add" and isinstance(base, Data) and isinstance(base.node, ast.Name):  # a parameter
+        elif name == "add" and isinstance(base, Computed):
             is_one = len(call.args) == 1 and isinstance(resolver.first(call), Function)
             uses_ours = any("toolcrib" in file.text for file in resolver.files)
             base = resolver.server(function.value, scope) if is_one and uses_ours else base
@@ -295,61 +289,37 @@ class Patterns:
             )
             self.report("guessed-server", "advice", text, scope, call.line, "list the running server")
 
-    def _kind(self, function: ast.Attribute, call: Arguments, name: str, spot: Spot) -> None:
-        """`server.tool(f)` and `server.prompt(f)`."""
-        scope, resolver = spot.scope, self.resolver
-        is_function = call.args and not isinstance(call.args[0], ast.Constant | ast.JoinedStr)
-        if is_function and self._is_mark(function, scope):
-            self._apply(function, call.bare(), call, name, spot)
-        elif is_function and not self._is_other(function, scope) and name != "resource":
-            thing = resolver.first(call)
-            is_known = isinstance(resolver.resolve(function.value, scope), Server)
-            if is_known or isinstance(thing, Written | Known):  # else a name, computed
-                self._register(
-                    resolver.server(function.value, scope), thing, call.without_first(), name, spot
-                )
-
     def _add(self, server: Server, node: ast.expr, call: Arguments, method: str, spot: Spot) -> None:
         """`server.add(...)` takes functions, objects, and lists of either."""
-        options = replace(call, args=())
         value = node.value if isinstance(node, ast.Starred) else node
         thing = self.resolver.resolve(value, spot.scope)
         written = thing.node if isinstance(thing, Data) else None
         is_list = isinstance(written, ast.List | ast.Tuple | ast.Set | ast.BinOp)
-        if isinstance(node, ast.Starred) or is_list or method != "add":
-            self._register_items(server, value, options, "register_tool" if method[0] == "r" else "add", spot)
-        else:
+        options = replace(call, args=(), keywords=call.keywords if method == "add" else ())
+        if not (isinstance(node, ast.Starred) or is_list or method != "add"):
             self._register(server, thing, options, "add", spot)
-
-    def _register_items(
-        self, server: Server, node: ast.expr, call: Arguments, method: str, spot: Spot
-    ) -> None:
-        for item in self.resolver.items(node, spot.scope):
+            return
+        for item in self.resolver.items(value, spot.scope):
             thing = UNKNOWN if item.is_open else self.resolver.resolve(item.node, item.scope)
-            self._register(
-                server,
-                thing,
-                replace(call.bare(), keywords=call.keywords if method == "add" else ()),
-                method,
-                spot,
-            )
+            self._register(server, thing, options, "register_tool" if method[0] == "r" else method, spot)
 
     def _register(self, server: Server, thing: Thing, options: Arguments, method: str, spot: Spot) -> None:
-        if not isinstance(thing, Written | Known) and self._is_passed_on(spot.scope):
+        if self._is_passed_on(spot.scope, thing):
             return
         if isinstance(thing, Written):
             self._registered.add(id(thing.node))
         server.registrations.append(Registration(thing, options, method, spot))
         self._note_guards(spot)
 
-    def _is_passed_on(self, scope: Scope | None) -> bool:
+    def _is_passed_on(self, scope: Scope | None, thing: Thing) -> bool:
         """Return whether code stands in a decorator, or a method of a server, that an author wrote: whatever
         is registered there is found where that is used."""
         scope = scope and scope.function
-        while scope is not None:
-            if id(scope.node) in self._own or scope.node.name in (*KINDS, "add_tool"):
+        while scope is not None and scope.parent is not None:
+            is_method = scope.parent.kind == "class" and scope.node.name in (*KINDS, "add_tool")
+            if is_method or (not isinstance(thing, Written | Known) and id(scope.node) in self._own):
                 return True
-            scope = scope.parent and scope.parent.function
+            scope = scope.parent.function
         return False
 
     def _note_guards(self, spot: Spot) -> None:

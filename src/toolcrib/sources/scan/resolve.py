@@ -1,45 +1,189 @@
-"""Tell what expressions stand for: servers, functions, classes and their objects, lists.
+"""Tell what expressions stand for: servers, functions, classes, objects, names of other packages, data.
 
-Names are followed to what they are bound to, attributes of an object to what its class assigns or has, and a
-call to the object that it makes or to the one thing that a function returns. Arguments of calls are not
-followed into functions: a parameter stands for itself.
+Names are followed through imports, re-exports, star imports and assignments, attributes of an object to what
+its class assigns or has, and a call to the object that it makes or to the one thing that a function returns.
+Arguments of calls are not followed into functions. Of the meanings that conditions choose from, the first is
+taken, with a doubt.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
-from toolcrib.sources.scan.files import Library
-from toolcrib.sources.scan.names import BoundName, Site
+from toolcrib.sources.scan import known
+from toolcrib.sources.scan.files import KNOWN_BY_NAME, Library
 from toolcrib.sources.scan.source_file import (
     FUNCTIONS,
     Binding,
     FunctionNode,
     Scope,
     SourceFile,
+    Spot,
+    first_line,
     show,
     words_in,
 )
-from toolcrib.sources.scan.stubs import Stubs
-from toolcrib.sources.scan.things import (
-    UNKNOWN,
-    Arguments,
-    Class,
-    Data,
-    Function,
-    Instance,
-    Known,
-    LibraryName,
-    Module,
-    Server,
-    Thing,
-    Written,
-)
-from toolcrib.sources.scan.values import Unresolved
+
+LibraryName = Literal["toolcrib", "mcp", "fastmcp", "unknown"]
+"""The library whose rules a server has."""
+Kind = Literal["tool", "resource", "prompt"]
+
+
+class Thing:
+    """Anything that an expression may stand for. `doubt` is the reason why it is not certain."""
+
+    doubt = ""
+
+
+UNKNOWN = Thing()
+
+
+@dataclass(eq=False)
+class Known(Thing):
+    """Something of a package that is not read, by its full name. `call`: what calling it returns."""
+
+    name: str
+    call: Arguments | None = None
+
+    @property
+    def package(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def last(self) -> str:
+        return self.name.rpartition(".")[2]
+
+    @property
+    def is_application(self) -> bool:
+        """Whether this is toolcrib's own class for applications."""
+        return self.package == "toolcrib" and self.last in ("Application", "APIApplication")
+
+
+@dataclass(eq=False)
+class Module(Thing):
+    file: SourceFile
+
+
+@dataclass(eq=False)
+class Written(Thing):
+    """A function or class of a scanned file, and the scope in which it stands."""
+
+    node: Any
+    scope: Scope
+
+    @property
+    def file(self) -> SourceFile:
+        return self.scope.file
+
+    @property
+    def line(self) -> int:
+        return first_line(self.node)
+
+    @property
+    def body(self) -> Scope:
+        return self.scope.file.scope_in(self.node)
+
+
+@dataclass(eq=False)
+class Class(Written):
+    node: ast.ClassDef
+
+
+@dataclass(eq=False)
+class Function(Written):
+    """A function; `owner` is the class whose object it is bound to as a method."""
+
+    node: FunctionNode
+    owner: Class | None = None
+
+
+@dataclass(eq=False)
+class Instance(Thing):
+    """An object of a scanned class."""
+
+    cls: Class
+
+
+@dataclass(eq=False)
+class Computed(Thing):
+    """The value of a name that only running would tell: a parameter, the variable of a loop."""
+
+    name: str
+
+
+@dataclass(eq=False)
+class Data(Thing):
+    """An expression that is none of the other things; also an item of a list or dict, with its key. An open
+    one stands for items that could not be read."""
+
+    node: ast.expr
+    scope: Scope
+    key: ast.expr | None = None
+    is_open: bool = False
+
+
+@dataclass(eq=False)
+class Arguments:
+    """The arguments of a call as they are written, and where their names are looked up."""
+
+    args: Sequence[ast.expr]
+    keywords: Sequence[ast.keyword]
+    scope: Scope
+    node: ast.expr
+
+    @classmethod
+    def of(cls, node: ast.expr, scope: Scope) -> Arguments:
+        """Return the arguments of a call; none for a decorator that is not called."""
+        if isinstance(node, ast.Call):
+            return cls(node.args, node.keywords, scope, node)
+        return cls((), (), scope, node)
+
+    @property
+    def line(self) -> int:
+        return self.node.lineno
+
+    @property
+    def path(self) -> str:
+        return str(self.scope.file.path)
+
+    def keyword(self, *names: str) -> ast.expr | None:
+        return next((item.value for item in self.keywords if item.arg in names), None)
+
+    def without_first(self) -> Arguments:
+        return replace(self, args=self.args[1:])
+
+    def bare(self) -> Arguments:
+        return replace(self, args=(), keywords=())
+
+
+@dataclass(eq=False)
+class Registration:
+    """One thing that is put on a server by a method of it, and the options."""
+
+    thing: Thing
+    options: Arguments
+    method: str
+    spot: Spot
+
+
+@dataclass(eq=False)
+class Server(Thing):
+    """A server or a registry, and what is registered on it. `prefix` is that of the server around it."""
+
+    library: LibraryName
+    label: str
+    file: SourceFile
+    call: Arguments | None = None
+    cls: Class | None = None
+    registrations: list[Registration] = field(default_factory=list)
+    prefix: str = ""
+
+
+# --- resolving ---
 
 MARKS = frozenset({"toolcrib.tool", "toolcrib.component.tool"})
 OWN_PACKAGES = frozenset({"toolcrib", "mcp", "mcp_types", "fastmcp"})
@@ -72,69 +216,108 @@ class Resolver:
         self.library = library
         self.files: list[SourceFile] = []
         self.servers: dict[Any, Server] = {}
-        self.stubs = Stubs(library)
-        self.names = self.stubs.names
         self._things: dict[tuple[Any, ...], Any] = {}
         self._active: set[Any] = set()
 
-    def full_name(self, node: ast.expr, scope: Scope) -> str:
-        """Return the dotted name behind a name or attribute, "" where there is none."""
-        return self.names.qualify(node, Site(scope))
-
     @contextmanager
-    def _following(self, key: Any) -> Iterator[bool]:
+    def _following(self, *key: Any) -> Iterator[bool]:
         """Yield whether something is followed already, so that following it again would not end."""
         is_active = key in self._active or len(self._active) > MAX_DEPTH
+        if is_active:
+            yield True
+            return
         self._active.add(key)
         try:
-            yield is_active
+            yield False
         finally:
-            if not is_active:
-                self._active.discard(key)
+            self._active.discard(key)
 
     # --- expressions ---------------------------------------------------------------------------------
 
-    def resolve(self, node: ast.expr, scope: Scope) -> Thing:
-        """Return what an expression stands for."""
+    def resolve(self, node: ast.expr, scope: Scope, *, lazy: bool = False) -> Thing:
+        """Return what an expression stands for. `lazy`: when the module is complete, as text is."""
         if not isinstance(node, ast.Await | ast.Name | ast.Attribute | ast.Call):
             return Data(node, scope)
-        with self._following((id(node), "node")) as is_active:
+        with self._following(id(node)) as is_active:
             if is_active:
                 return UNKNOWN
             if isinstance(node, ast.Await):
                 return self.resolve(node.value, scope)
             if isinstance(node, ast.Name):
-                return self._name(node, scope)
-            return (
-                self._attribute(node, scope) if isinstance(node, ast.Attribute) else self._call(node, scope)
-            )
+                return self._name(node.id, node.lineno, scope, lazy)
+            if isinstance(node, ast.Call):
+                return self._call(node, scope)
+            if isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "super":
+                cls = self.class_around(scope.function)
+                return UNKNOWN if cls is None else self._method(cls, node.attr, after=cls)
+            owner = self.resolve(node.value, scope, lazy=lazy)
+            found = self.attribute(owner, node.attr)
+            if found is UNKNOWN:
+                return Data(node, scope) if node.attr in ("tool", "resource", "prompt") else found
+            if owner.doubt and not found.doubt:
+                found = _copy(found)
+                found.doubt = owner.doubt
+            return found
+
+    def full_name(self, node: ast.expr, scope: Scope, *, lazy: bool = False) -> str:
+        """Return the full name of something of another package, also behind aliases; "" for anything else."""
+        if not isinstance(node, ast.Name | ast.Attribute):
+            return ""
+        thing = self.resolve(node, scope, lazy=lazy)
+        return known.canonical(thing.name) if isinstance(thing, Known) and thing.call is None else ""
 
     def first(self, call: Arguments) -> Thing:
         """Return what the first argument of a call stands for."""
         return self.resolve(call.args[0], call.scope) if call.args else UNKNOWN
 
-    def _name(self, node: ast.Name | ast.Attribute, scope: Scope) -> Thing:
-        meaning = self.names.find(node, Site(scope)).meaning
-        if isinstance(meaning, BoundName):
-            return self.bound(meaning.binding, meaning.scope)
-        if meaning is None and isinstance(node, ast.Name):
-            for star in scope.file.scope.stars:
-                if star.module.partition(".")[0] in OWN_PACKAGES:
-                    return Known(f"{star.module}.{node.id}")
-        return meaning or UNKNOWN
+    # --- names ---------------------------------------------------------------------------------------
+
+    def _name(self, name: str, line: int, scope: Scope, lazy: bool) -> Thing:
+        for place in scope.visible():
+            if bindings := place.names.get(name):
+                at_once = not lazy and place.function is scope.function
+                made = [item for item in bindings if item.line <= line] if at_once else bindings
+                if made or place.kind != "class":
+                    return self._choose(name, made or bindings, place)
+            if place.stars and (found := self._starred(name, place)) is not UNKNOWN:
+                return found
+        if _exists(f"builtins.{name}"):
+            return Known(f"builtins.{name}")
+        stars = (item.module for item in scope.file.scope.stars)
+        ours = next((item for item in stars if item.partition(".")[0] in OWN_PACKAGES), None)
+        return UNKNOWN if ours is None else Known(f"{ours}.{name}")
+
+    def _choose(self, name: str, several: list[Binding], scope: Scope) -> Thing:
+        """Return the meaning that the bindings of one scope give."""
+        sure = [index for index, binding in enumerate(several) if not binding.is_conditional]
+        live = several[sure[-1] :] if sure else several
+        first = next((item for item in live if not item.is_fallback), live[0])
+        found = self.bound(first, scope)
+        is_rebound = scope.kind == "module" and name in scope.file.rebound
+        is_there = first.kind in ("import", "from") and isinstance(found, Known) and _exists(found.name)
+        if (len(live) > 1 or is_rebound) and not is_there:
+            found = _copy(found) if found is not UNKNOWN else Computed(name)
+            found.doubt = f"'{name}' is defined in several ways, depending on conditions; the first was taken"
+        return found
 
     def bound(self, binding: Binding, scope: Scope) -> Thing:
         """Return what a binding binds its name to."""
         node = binding.node
-        if isinstance(node, ast.ClassDef):
-            return self.cls(node, scope)
-        if binding.kind == "function" and isinstance(node, FUNCTIONS):
-            return self.function(node, scope)
-        if binding.kind == "value" and binding.value is not None:
-            return self.resolve(binding.value, scope)
+        match binding.kind:
+            case "import":
+                return self._module(binding.module, scope.file)
+            case "from":
+                return self._imported(binding, scope.file)
+            case "class":
+                return self.cls(node, scope)  # type: ignore[arg-type]
+            case "function":
+                return self.function(node, scope)  # type: ignore[arg-type]
+            case "value" if binding.value is not None:
+                return self.resolve(binding.value, scope)
         if isinstance(node, FUNCTIONS) and scope.node is node:
             return self._parameter(binding, node, scope)
-        return UNKNOWN
+        found: Thing = self._things.setdefault(("computed", id(binding)), Computed(binding.name))
+        return found
 
     def cls(self, node: ast.ClassDef, scope: Scope) -> Class:
         found: Class = self._things.setdefault(("class", id(node)), Class(node, scope))
@@ -144,6 +327,40 @@ class Resolver:
         found: Function = self._things.setdefault((id(node), id(owner)), Function(node, scope, owner))
         return found
 
+    def _imported(self, binding: Binding, file: SourceFile) -> Thing:
+        origin = self._module(binding.module, file, binding.level)
+        if binding.level and not isinstance(origin, Module):
+            inner = ".".join(filter(None, (binding.module, binding.name)))
+            below = self.library.module(inner, file, binding.level)
+            if below is not None:
+                return Module(below)
+        return self.attribute(origin, binding.name, file)
+
+    def _module(self, dotted: str, near: SourceFile, level: int = 0) -> Thing:
+        """Return the module of an import; a relative one by the folders of its file."""
+        found = self.library.module(dotted, near, level)
+        if found is not None:
+            return Module(found)
+        if not level:
+            return Known(dotted)
+        parts = near.name.split(".")
+        kept = parts[: len(parts) - level + (near.path.name == "__init__.py")]
+        return Known(".".join(filter(None, [*kept, dotted]))) if kept else UNKNOWN
+
+    def _starred(self, name: str, scope: Scope) -> Thing:
+        """Return the meaning that a name has by `from module import *`."""
+        for star in reversed(scope.stars):
+            origin = self._module(star.module, scope.file, star.level)
+            if isinstance(origin, Known) and _exists(f"{origin.name}.{name}"):
+                return Known(f"{origin.name}.{name}")
+            if isinstance(origin, Module):
+                file = origin.file
+                if name in file.public_names or (not name.startswith("_") and file.scope.stars):
+                    found = self.attribute(origin, name)
+                    if found is not UNKNOWN:
+                        return found
+        return UNKNOWN
+
     def _parameter(self, binding: Binding, node: FunctionNode, scope: Scope) -> Thing:
         """Return what a parameter stands for: the object of its class, or a server by its annotation."""
         cls = self.class_around(scope)
@@ -152,86 +369,31 @@ class Resolver:
         places = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
         hint = next((each.annotation for each in places if each.arg == binding.name), None)
         if isinstance(hint, ast.Constant) and str(hint.value).isidentifier():
-            hint = _at(ast.Name(str(hint.value), ast.Load()), hint.lineno)
+            hint = ast.copy_location(ast.Name(str(hint.value), ast.Load()), hint)
         if isinstance(hint, ast.Name | ast.Attribute):
             library = self.library_of(self.resolve(hint, scope.parent or scope))
             if library is not None:
                 return self.servers.setdefault(id(binding), Server(library, binding.name, scope.file))
-        return Data(_at(ast.Name(binding.name, ast.Load()), node.lineno), scope)
-
-    def class_around(self, scope: Scope | None) -> Class | None:
-        """Return the class of the method that a scope is."""
-        outer = None if scope is None else scope.parent
-        if (
-            scope is None
-            or outer is None
-            or outer.kind != "class"
-            or "static" in self.kinds(scope.node, outer)
-        ):
-            return None
-        return self.cls(outer.node, outer.parent or outer)
-
-    # --- servers and objects -------------------------------------------------------------------------
-
-    def instance(self, cls: Class, call: Arguments | None = None) -> Thing:
-        """Return the object that calling a class makes: a server, for a subclass of one."""
-        library = self.library_of(cls)
-        if library is None:
-            made: Instance = self._things.setdefault(("object", id(cls.node)), Instance(cls))
-            return made
-        label = cls.node.name if call is None else _label(call, cls.node.name)
-        return self.servers.setdefault(id(cls.node), Server(library, label, cls.file, call, cls))
-
-    def server(self, node: ast.expr, scope: Scope) -> Server:
-        """Return the server that an expression stands for, or may: the same for the same name."""
-        thing = self.resolve(node, scope)
-        if isinstance(thing, Server):
-            return thing
-        meaning = self.names.find(node, Site(scope)).meaning
-        key: Any = (id(scope.file), id(scope.function), show(node))
-        if isinstance(meaning, BoundName):
-            key = id(meaning.binding)
-        elif isinstance(thing, Known):
-            key = thing.name
-        elif isinstance(node, ast.Attribute) and isinstance(
-            owner := self.resolve(node.value, scope), Instance
-        ):
-            key = (id(owner.cls.node), node.attr)
-        return self.servers.setdefault(key, Server("unknown", show(node), scope.file))
-
-    def library_of(self, thing: Thing) -> LibraryName | None:
-        """Return the library of the server that calling a class makes; None where it makes none."""
-        if isinstance(thing, Known) and thing.call is None:
-            return _SERVERS.get((thing.package, thing.last))
-        if isinstance(thing, Class):
-            libraries = (self.library_of(item) for item in self.ancestors(thing) if isinstance(item, Known))
-            return next(filter(None, libraries), None)
-        return None
+        found: Thing = self._things.setdefault(("computed", id(binding)), Computed(binding.name))
+        return found
 
     # --- attributes ----------------------------------------------------------------------------------
 
-    def _attribute(self, node: ast.Attribute, scope: Scope) -> Thing:
-        if isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "super":
-            cls = self.class_around(scope.function)
-            return UNKNOWN if cls is None else self._method(cls, node.attr, after=cls)
-        base = self.resolve(node.value, scope)
-        if isinstance(base, Known | Module | Class) and getattr(base, "call", None) is None:
-            found = self._name(node, scope)
-            if found is not UNKNOWN and not isinstance(found, Written):
-                return found
-        return self.attribute(base, node.attr)
-
-    def attribute(self, thing: Thing, name: str) -> Thing:
+    def attribute(self, thing: Thing, name: str, near: SourceFile | None = None) -> Thing:
         """Return an attribute of what an expression stands for."""
         match thing:
-            case Module():
-                meaning = self.names.member(thing, name).meaning
-                is_bound = isinstance(meaning, BoundName)
-                return self.bound(meaning.binding, meaning.scope) if is_bound else meaning or UNKNOWN  # type: ignore[union-attr,return-value]
+            case Module(file=file):
+                with self._following(id(file), name) as is_active:
+                    return UNKNOWN if is_active else self._member_of_module(file, name)
+            case Known(call=None):
+                if thing.package in KNOWN_BY_NAME:
+                    return Known(f"{thing.name}.{name}")
+                found = self.library.module(f"{thing.name}.{name}", near)  # a folder without __init__.py
+                return Known(f"{thing.name}.{name}") if found is None else Module(found)
             case Server() if name in ("registry", "local_provider"):
                 return thing
             case Server(cls=Class() as cls) | Instance(cls=cls):
-                with self._following((id(cls), name)) as is_active:
+                with self._following(id(cls), name) as is_active:
                     if is_active:
                         return UNKNOWN
                     for value, scope in self.assigned(cls, name):
@@ -243,6 +405,16 @@ class Resolver:
                     return self.function(member.node, member.scope, thing)
                 return member or UNKNOWN
         return UNKNOWN
+
+    def _member_of_module(self, file: SourceFile, name: str) -> Thing:
+        bindings = file.scope.names.get(name)
+        found = self._choose(name, bindings, file.scope) if bindings else UNKNOWN
+        if found is UNKNOWN and file.scope.stars:
+            found = self._starred(name, file.scope)
+        if found is UNKNOWN and not bindings:
+            below = self.library.module(f"{file.name}.{name}", file)
+            return UNKNOWN if below is None else Module(below)
+        return found
 
     def _method(self, cls: Class, name: str, *, after: Class | None = None) -> Thing:
         """Return an attribute of a class as its objects have it."""
@@ -262,19 +434,66 @@ class Resolver:
             self._things[key] = found
             methods = [item.body.file.scope_in(node) for item in self.classes(cls) for node in _methods(item)]
             for scope in sorted(methods, key=lambda scope: scope.node.name != "__init__"):
-                for statement, _ in scope.statements:
-                    if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
-                        targets = (
-                            statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-                        )
-                        for target in targets:
-                            holder = getattr(target, "value", None)
-                            is_own = getattr(holder, "id", "") == first_parameter(scope.node)
-                            if isinstance(target, ast.Attribute) and is_own:
-                                found.setdefault(target.attr, []).append((statement.value, scope))
+                for statement in scope.statements:
+                    match statement:
+                        case ast.Assign([ast.Attribute(ast.Name(id=holder), attr)], value) | ast.AnnAssign(
+                            ast.Attribute(ast.Name(id=holder), attr), value=ast.expr() as value
+                        ) if holder == first_parameter(scope.node):
+                            found.setdefault(attr, []).append((value, scope))
         return self._things[key].get(name, [])  # type: ignore[no-any-return]
 
+    # --- servers and objects -------------------------------------------------------------------------
+
+    def instance(self, cls: Class, call: Arguments | None = None) -> Thing:
+        """Return the object that calling a class makes: a server, for a subclass of one."""
+        library = self.library_of(cls)
+        if library is None:
+            made: Instance = self._things.setdefault(("object", id(cls.node)), Instance(cls))
+            return made
+        label = cls.node.name if call is None else _label(call, cls.node.name)
+        key = id(cls.node if call is None else call.node)
+        return self.servers.setdefault(key, Server(library, label, cls.file, call, cls))
+
+    def server(self, node: ast.expr, scope: Scope) -> Server:
+        """Return the server that an expression stands for, or may: the same for the same name."""
+        thing = self.resolve(node, scope)
+        key: Any = (id(scope.file), id(scope.function), show(node))
+        match thing:
+            case Server():
+                return thing
+            case Known():
+                key = thing.name
+            case Computed():
+                key = id(thing)
+            case Data(node=value) if value is not node:
+                key = id(value)
+            case _ if isinstance(node, ast.Attribute):
+                owner = self.resolve(node.value, scope)
+                key = (id(owner.cls.node), node.attr) if isinstance(owner, Instance) else key
+        return self.servers.setdefault(key, Server("unknown", show(node), scope.file))
+
+    def library_of(self, thing: Thing) -> LibraryName | None:
+        """Return the library of the server that calling a class makes; None where it makes none."""
+        if isinstance(thing, Known) and thing.call is None:
+            return _SERVERS.get((thing.package, thing.last))
+        if isinstance(thing, Class):
+            libraries = (self.library_of(item) for item in self.ancestors(thing) if isinstance(item, Known))
+            return next(filter(None, libraries), None)
+        return None
+
     # --- classes -------------------------------------------------------------------------------------
+
+    def class_around(self, scope: Scope | None) -> Class | None:
+        """Return the class of the method that a scope is."""
+        outer = None if scope is None else scope.parent
+        if (
+            scope is None
+            or outer is None
+            or outer.kind != "class"
+            or "static" in self.kinds(scope.node, outer)
+        ):
+            return None
+        return self.cls(outer.node, outer.parent or outer)
 
     def ancestors(self, cls: Class) -> list[Class | Known]:
         """Return a class and its bases in the order in which Python asks them, nearly."""
@@ -314,22 +533,10 @@ class Resolver:
         bases = [item for item in self.ancestors(cls) if isinstance(item, Known)]
         return [item.name for item in bases if item.name not in _PLAIN_BASES and not item.is_application]
 
-    def is_model(self, cls: Class) -> bool:
-        return any(isinstance(item, Known) and item.package == "pydantic" for item in self.ancestors(cls))
-
-    def fields(self, cls: Class) -> dict[str, ast.expr | None]:
-        """Return the annotated names of a class and its bases, with their values."""
-        statements = [statement for item in reversed(self.classes(cls)) for statement in item.node.body]
-        fields = [item for item in statements if isinstance(item, ast.AnnAssign)]
-        return {item.target.id: item.value for item in fields if isinstance(item.target, ast.Name)}
-
     def kinds(self, node: FunctionNode, scope: Scope) -> set[str]:
         """Return the kinds of a function: async, static, class, property, abstract."""
         found = {"async"} if isinstance(node, ast.AsyncFunctionDef) else set()
-        for decorator in node.decorator_list:
-            if isinstance(decorator, ast.Name | ast.Attribute):
-                found.add(_KINDS.get(self.full_name(decorator, scope), ""))
-        return found
+        return found | {_KINDS.get(self.full_name(item, scope), "") for item in node.decorator_list}
 
     # --- calls ---------------------------------------------------------------------------------------
 
@@ -343,26 +550,23 @@ class Resolver:
                 return made
         library = self.library_of(callee)
         if library is not None:
-            made = Server(library, _label(call, scope.file.path.stem), scope.file, call)
-            return self.servers.setdefault(id(node), made)
-        is_wrapper = (
-            len(call.args) == 1 and not call.keywords and isinstance(call.args[0], ast.Name | ast.Attribute)
-        )
-        wrapped = self.first(call) if is_wrapper else UNKNOWN
-        if isinstance(wrapped, Function):
-            return wrapped  # most likely
+            server = Server(library, _label(call, scope.file.path.stem), scope.file, call)
+            return self.servers.setdefault(id(node), server)
+        if len(node.args) == 1 and not node.keywords and isinstance(node.args[0], ast.Name | ast.Attribute):
+            wrapped = self.first(call)
+            if isinstance(wrapped, Function):
+                return wrapped  # most likely
         if isinstance(callee, Known) and callee.call is None and callee.package != "builtins":
             return Known(callee.name, call)
         return Data(node, scope)
 
     def returned(self, function: Function) -> Thing:
         """Return what a function returns, where that is one thing."""
-        returns = function.file.returns.get(id(function.node), [])
-        with self._following(("return", id(function.node))) as is_active:
+        returns = function.body.returned
+        with self._following("return", id(function.node)) as is_active:
             if len(returns) != 1 or is_active:
                 return UNKNOWN
-            value, spot = returns[0]
-            return self.resolve(value, spot.scope)
+            return self.resolve(returns[0], function.body)
 
     # --- lists and dicts -----------------------------------------------------------------------------
 
@@ -407,7 +611,7 @@ class Resolver:
             yield from self.items(thing.node, thing.scope, depth + 1)
         else:
             yield Data(node, scope, is_open=True)
-        for statement, _ in home.statements if home is not None else ():
+        for statement in home.statements if home is not None else ():
             match statement:
                 case ast.Expr(ast.Call(ast.Attribute(ast.Name(id=changed), method), [*_, value])) if (
                     changed == name
@@ -441,29 +645,21 @@ class Resolver:
 
     def returned_items(self, function: Function, depth: int = 0) -> Iterator[Data]:
         """Yield the items of the lists that a function returns."""
-        returns = function.file.returns.get(id(function.node), [])
-        with self._following(("items", id(function.node))) as is_active:
+        returns = function.body.returned
+        with self._following("items", id(function.node)) as is_active:
             if not returns or is_active:
-                yield Data(_at(ast.Constant(None), function.line), function.body, is_open=True)
+                yield Data(ast.Constant(None, lineno=function.line), function.body, is_open=True)
                 return
             seen: set[int] = set()
-            for value, spot in returns:
-                for item in self.items(_unwrap(value), spot.scope, depth + 1):
+            for value in returns:
+                for item in self.items(_unwrap(value), function.body, depth + 1):
                     if id(item.node) not in seen:
                         seen.add(id(item.node))
                         yield item
 
-    # --- data ----------------------------------------------------------------------------------------
-
-    def data_of(self, thing: Thing) -> Any:
-        """Return the value of a thing that is data. Raise Unresolved where only running would tell."""
-        if isinstance(thing, Data) and not thing.is_open:
-            return self.stubs.value(thing.node, Site(thing.scope))
-        raise Unresolved("it is no data")
-
 
 def _methods(cls: Class) -> list[FunctionNode]:
-    return [statement for statement, _ in cls.body.statements if isinstance(statement, FUNCTIONS)]
+    return [item for item in cls.body.statements if isinstance(item, FUNCTIONS)]
 
 
 def _unwrap(node: ast.expr) -> ast.expr:
@@ -482,18 +678,18 @@ def _label(call: Arguments, default: str) -> str:
     for given in (*call.args[:1], call.keyword("name")):
         if isinstance(given, ast.Constant) and isinstance(given.value, str):
             return given.value
-    for name, bindings in call.scope.names.items():
-        if any(getattr(item.value, "args", None) is call.args for item in bindings):
-            return name
-    return default
-
-
-def _at(node: Any, line: int) -> Any:
-    """Return a node that is not in the source with a line."""
-    node.lineno, node.col_offset = line, 0
-    return node
+    return call.scope.name_of(call.node) or default
 
 
 def first_parameter(node: FunctionNode) -> str:
     places = [*node.args.posonlyargs, *node.args.args]
     return places[0].arg if places else ""
+
+
+def _copy(thing: Thing) -> Thing:
+    """Return a thing that may be given a doubt; a function or class is the same wherever it is named."""
+    return replace(thing) if isinstance(thing, Data | Known) else thing
+
+
+def _exists(name: str) -> bool:
+    return known.find(known.canonical(name)) is not known.MISSING

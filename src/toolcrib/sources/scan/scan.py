@@ -14,12 +14,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
 from toolcrib.component import Component, Tool
 from toolcrib.config import Config, load_config, switches_from
-from toolcrib.errors import DefinitionError, Finding, Level, SourceError
+from toolcrib.errors import DefinitionError, Finding, SourceError
 from toolcrib.names import URI, NameRule
 from toolcrib.registry.index import report_shortened
 from toolcrib.registry.registry import ToolRegistry, finding_of
@@ -28,16 +28,24 @@ from toolcrib.sources.base import Batch, ReadOptions
 from toolcrib.sources.loading import find_import_root, imports_forbidden
 from toolcrib.sources.modules import GROUP
 from toolcrib.sources.scan.files import Library, ScanTarget, find_target
-from toolcrib.sources.scan.foreign import find_gaps, library_of, read_record
+from toolcrib.sources.scan.foreign import find_gaps, library_of, read_features, read_record
 from toolcrib.sources.scan.making import ToolMaker, is_application, is_complete, is_tool_object, read_table
-from toolcrib.sources.scan.names import public_names
 from toolcrib.sources.scan.patterns import KINDS, Patterns, last_name, placed
-from toolcrib.sources.scan.resolve import MARKS, Resolver
-from toolcrib.sources.scan.resources import read_features
-from toolcrib.sources.scan.source_file import FUNCTIONS, Binding, SourceFile
-from toolcrib.sources.scan.things import Class, Data, Function, Instance, Known, Module, Server, Thing
+from toolcrib.sources.scan.resolve import (
+    MARKS,
+    Class,
+    Data,
+    Function,
+    Instance,
+    Known,
+    Module,
+    Resolver,
+    Server,
+    Thing,
+)
+from toolcrib.sources.scan.source_file import FUNCTIONS, Binding, SourceFile, Spot
 from toolcrib.sources.source_text import read_words
-from toolcrib.sources.tables import DEFINITION_TABLES, HANDLER_TABLE, add_locations
+from toolcrib.sources.tables import DEFINITION_TABLES, HANDLER_TABLE
 from toolcrib.sources.targets import default_target, parse_target
 
 Progress = Callable[[str, int, int], None]
@@ -56,13 +64,13 @@ class Group:
 
 
 class _Scanner:
-    """The files of all targets, surveyed; and what importing each target would find."""
+    """The files of the targets of one configuration, surveyed; and what importing the targets would find."""
 
-    def __init__(self, targets: Sequence[str | os.PathLike[str]], progress: Progress) -> None:
+    def __init__(self, config: Config, progress: Progress) -> None:
+        self.config = config
         self.progress = progress
         self.findings: list[Finding] = []
-        self.plans = [(config, self._find_targets(config)) for config in self._configs(targets)]
-        self.targets = [target for _, several in self.plans for target in several]
+        self.targets = list(self._find_targets())
         self.paths = list(dict.fromkeys(path for target in self.targets for path in target.files))
         folders = dict.fromkeys(path.parent for path in self.paths)
         roots = dict.fromkeys(find_import_root(folder / "x.py")[0] for folder in folders)
@@ -72,9 +80,21 @@ class _Scanner:
         self.maker = ToolMaker(self.resolver, self.patterns)
         self.files: dict[Path, SourceFile] = {}
         self.imported: dict[Path, list[Path]] = {}
-        self._claimed: set[Any] = set()
         self._read()
-        self._has_findings = bool(self.findings)
+
+    def _find_targets(self) -> Iterator[ScanTarget]:
+        file = self.config.file
+        for text in self.config.targets:
+            try:
+                target = find_target(text, [str(file.resolve().parent)] if file is not None else [])
+            except SourceError as error:
+                if file is None:
+                    raise
+                line = self.config.lines.get("server.targets")
+                self.findings.append(replace(error.finding, file=str(file), line=line))
+            else:
+                self.findings += target.findings
+                yield target
 
     # --- reading files ---
 
@@ -88,18 +108,16 @@ class _Scanner:
             else:
                 skipped.append(path)
         # A file may use a server, or an application, without any word that gives it away.
-        names, homes = self._words()
-        for path in skipped:
-            words = set(re.findall(rb"\w+", read_words(path) or b"")) if names else set()
-            if not names.isdisjoint(words) and not homes.isdisjoint(words):
+        names = {name.encode() for file in self.resolver.files for name in self._registering(file)}
+        for path in skipped if names else ():
+            if not names.isdisjoint(re.findall(rb"\w+", read_words(path) or b"")):
                 self._open(path)
         files = list(self.files.values())
         for position, file in enumerate(files):
             self.progress("modules", position, len(files))
             self.patterns.find_decorated(file)
-        for find in (self.patterns.find_called, self.patterns.find_changes):
-            for file in files:
-                find(file)
+        for file in files:
+            self.patterns.find_called(file)
         find_gaps(self.maker, self.patterns.listers)
 
     def _open(self, path: Path) -> None:
@@ -120,26 +138,22 @@ class _Scanner:
             self.imported[path] = sorted(filter(self.library.mentions_tools, others))
             waiting += self.imported[path]
 
-    def _words(self) -> tuple[set[bytes], set[bytes]]:
-        """Return the names of servers and of what registers, and the modules that hold them."""
-        names, homes = set[str](), set[str]()
-        for file in self.resolver.files:
-            found = {name for name, binding in _last_bindings(file) if self._registers(file, name, binding)}
-            names |= found
-            if found:
-                homes.add("import" if file.path.stem == "__init__" else file.path.stem)
-        return {name.encode() for name in names}, {home.encode() for home in homes}
-
-    def _registers(self, file: SourceFile, name: str, binding: Binding) -> bool:
-        if isinstance(binding.value, ast.Attribute) and last_name(binding.value) in KINDS:
-            return True
-        if binding.kind in ("import", "from", "unknown") or isinstance(binding.value, ast.Constant):
-            return False
-        thing = self.resolver.bound(binding, file.scope)
-        if isinstance(thing, Function):
-            return bool(self.patterns.own_kind(thing, name))
-        thing = self.resolver.instance(thing) if isinstance(thing, Class) else thing
-        return self._lists(thing) or isinstance(thing, Server) or getattr(thing, "name", "") in MARKS
+    def _registering(self, file: SourceFile) -> Iterator[str]:
+        """Yield the names of servers, of applications and of the author's own decorators in a file."""
+        for name, binding in _last_bindings(file):
+            if isinstance(binding.value, ast.Attribute) and last_name(binding.value) in KINDS:
+                yield name
+            elif binding.kind in ("class", "function", "value"):
+                thing = self.resolver.bound(binding, file.scope)
+                thing = self.resolver.instance(thing) if isinstance(thing, Class) else thing
+                is_own = isinstance(thing, Function) and self.patterns.own_kind(thing, name)
+                if (
+                    is_own
+                    or self._lists(thing)
+                    or isinstance(thing, Server)
+                    or getattr(thing, "name", "") in MARKS
+                ):
+                    yield name
 
     def _lists(self, thing: Thing) -> bool:
         if isinstance(thing, Instance):
@@ -148,70 +162,60 @@ class _Scanner:
 
     # --- what importing would find ---
 
-    def _take(self, target: ScanTarget) -> list[Group]:
-        """Return the tools of a target."""
-        if target.described is not None:
-            batch = collect(target.described)
-            self.findings += batch.findings
-            return [Group(None, batch.tools)]
-        before = len(self.findings)
-        files = [self.files[path] for path in target.files if path in self.files]
-        groups = self._object(target, files) if target.name else self._modules(files)
-        has_any = any(group.tools for group in groups) or len(self.findings) > before
-        if not has_any and not self._has_findings:
-            for path in [] if files else target.files[:10]:  # for functions that could be tools
-                self._open(path)
-            files = [self.files[path] for path in target.files if path in self.files]
-            self.findings.append(_report_nothing(target, files))
-        return groups
+    def _groups(self) -> Iterator[Group]:
+        files: list[SourceFile] = []
+        for target in self.targets:
+            if target.described is not None:
+                batch = collect(target.described)
+                self.findings += batch.findings
+                yield Group(None, batch.tools)
+            elif target.name:
+                yield from self._object(target)
+            else:
+                files += [self.files[path] for path in target.files if path in self.files]
+        yield from self._modules(list(dict.fromkeys(files)))
 
-    def _modules(self, files: Sequence[SourceFile]) -> list[Group]:
+    def _modules(self, files: Sequence[SourceFile]) -> Iterator[Group]:
+        """Yield the tools of files, and those on servers in the files that they import."""
         reached = self._reach(files)
-        servers = [server for server in self.resolver.servers.values() if server not in self._claimed]
         servers = [
             server
-            for server in servers
+            for server in self.resolver.servers.values()
             if any(item.spot.scope.file in reached for item in server.registrations)
         ]
         servers += [server for file in files for server in self._servers_in(file) if server not in servers]
-        self._claimed.update(servers)
         ours = [item.thing for each in servers if each.library == "toolcrib" for item in each.registrations]
         owned = {self.resolver.instance(thing) if isinstance(thing, Class) else thing for thing in ours}
-        owned = {thing for thing in owned if isinstance(thing, Instance)}
         handlers = {
             name: each for file in files for name, each in self._table(file, HANDLER_TABLE, {}).items()
         }
         options = ReadOptions(lambda target, _: collect(target))
-        groups: list[Group] = []
         for file in files:
-            batch = self._each([thing for thing in self._offered(file) if thing not in owned], file)
+            things = [
+                thing
+                for thing in self._offered(file)
+                if not isinstance(thing, Instance) or thing not in owned
+            ]
+            batch = self._each(things, file)
             for name in DEFINITION_TABLES:
                 if (table := self._table(file, name, None)) is not None:
                     batch.extend(tables.read_table(table, handlers).make_tools(options))
+            group = self._table(file, GROUP, None)
+            for each in (
+                Group(None, batch.tools),
+                *self._on([item for item in servers if item.file is file]),
+            ):
+                each.tools = [
+                    tool.with_options(group=group) if group and not tool.options.group else tool
+                    for tool in each.tools
+                ]
+                yield each
             self.findings += _located(batch.findings, files)
-            own = [
-                Group(server, tools)
-                for server in servers
-                if server.file is file
-                for tools in self._tools_of(server)
-            ]
-            if (name := self._table(file, GROUP, None)) is not None:
-                for group in (grouped := [*own, Group(None, batch.tools)]):
-                    group.tools = [
-                        tool if tool.options.group else tool.with_options(group=name) for tool in group.tools
-                    ]
-                groups += grouped
-            else:
-                groups += [Group(None, batch.tools), *own]
-        groups += [
-            Group(server, tools)
-            for server in servers
-            if server.file not in files
-            for tools in self._tools_of(server)
-        ]
+        yield from self._on([server for server in servers if server.file not in files])
         if not any(finding.code == "guessed-table" for finding in self.findings):
             self.findings += _located(tables.find_unused(handlers, options.used_handlers), files)
-        return groups + [group for file in reached for group in self._recorded(file)]
+        for file in reached:
+            yield from self._recorded(file)
 
     def _reach(self, files: Sequence[SourceFile]) -> dict[SourceFile, None]:
         """Return some files, and those that they import."""
@@ -226,10 +230,8 @@ class _Scanner:
 
     def _recorded(self, file: SourceFile) -> Iterator[Group]:
         """Yield the tools, and the prompts, of a server that lists them itself."""
-        records = self.patterns.records.get(file, ()) if file not in self._claimed else ()
-        self._claimed.add(file)
         found: dict[tuple[str, str], Component] = {}
-        for record in records:
+        for record in self.patterns.records.get(file, ()):
             if id(record.node.keywords) not in self.maker.read_records:
                 tool = read_record(self.maker, record)
                 if tool is not None:
@@ -241,13 +243,13 @@ class _Scanner:
         for _, binding in _last_bindings(file):
             if binding.kind == "value" and isinstance(binding.value, ast.Call | ast.Name):
                 thing = self.resolver.bound(binding, file.scope)
-                if isinstance(thing, Server) and thing not in self._claimed:
+                if isinstance(thing, Server):
                     yield thing
 
     def _offered(self, file: SourceFile) -> list[Thing]:
         """Return what a file offers itself: marked functions, applications, tool objects."""
         found: dict[Thing, None] = {}
-        public = public_names(file) if "__all__" in file.scope.names else frozenset()
+        public = file.public_names if "__all__" in file.scope.names else frozenset()
         classes: dict[Thing, None] = {}
         for name, binding in _last_bindings(file):
             is_imported = binding.kind in ("import", "from")
@@ -296,72 +298,48 @@ class _Scanner:
                 batch.findings.append(placed(found, file, getattr(thing, "line", None)))
         return batch
 
-    def _tools_of(self, server: Server) -> list[list[Component]]:
-        """Return the tools of a server, its resources and its prompts: each have names of their own."""
-        batch = self._each([server], server.file)
-        self.findings += batch.findings
-        features = (list(read_features(self.maker, server, kind)) for kind in ("resource", "prompt"))
-        return [tools for tools in (batch.tools, *features) if tools]
+    def _on(self, servers: Iterable[Server]) -> Iterator[Group]:
+        """Yield the tools of servers, their resources and their prompts: each have names of their own."""
+        for server in servers:
+            yield Group(server, list(self.maker.tools_of(server)))
+            for kind in ("resource", "prompt"):
+                yield Group(server, list(read_features(self.maker, server, kind)))
 
-    def _object(self, target: ScanTarget, files: Sequence[SourceFile]) -> list[Group]:
+    def _object(self, target: ScanTarget) -> Iterator[Group]:
         """`file.py:name`; dots reach into it."""
-        for file in files[:1]:
+        for file in [self.files[path] for path in target.files[:1] if path in self.files]:
             thing: Thing = Module(file)
             for part in target.name.split("."):
                 if isinstance(thing, Module) and part not in thing.file.scope.names:
                     raise SourceError(f"There is no '{target.name}' in {target.label.rpartition(':')[0]}")
                 thing = self.resolver.attribute(thing, part)
             if isinstance(thing, Server):
-                return [Group(thing, tools) for tools in self._tools_of(thing)]
+                yield from self._on([thing])
+                continue
             batch = self._each([thing], file)
             self.findings += batch.findings
             if not batch.tools and not batch.findings:
                 words = f"{target.label} cannot be told without running the code"
                 self.findings.append(Finding("unresolved-tool", "error", words, file=str(file.path)))
-            return [Group(None, batch.tools)]
-        return []
+            yield Group(None, batch.tools)
 
     # --- tools ---
-
-    def _make_registry(self, group: Group) -> ToolRegistry:
-        """Return a registry with the rules of a group's server, or of the one that the targets name."""
-        server, kind = group.server, group.tools[0].kind
-        if kind == "resource":
-            return ToolRegistry(name_rule=URI)
-        if server is None or library_of(self.maker, server) != "toolcrib":
-            if kind == "prompt":
-                return ToolRegistry(name_rule=_ANY_NAME)
-            named = [path for each in self.targets if not each.is_folder for path in each.files[:1]]
-            files = [self.files[path] for path in named if path in self.files]
-            found = {item for file in files for item in self._servers_in_all(file)}
-            server = next(iter(found)) if len(found) == 1 else None
-        if server is None:
-            return ToolRegistry()
-        rules = self.maker.registry(server)
-        return ToolRegistry(name_rule=rules.rule, separator=rules.separator)
-
-    def _servers_in_all(self, file: SourceFile) -> Iterator[Server]:
-        for server in self.resolver.servers.values():
-            if server.file is file and server.library == "toolcrib" and server.call is not None:
-                yield server
 
     def scan(self) -> Scan:
         """Return the tools of all targets, built, and what is to be said about them."""
         result = Scan(files=self.paths, findings=self.findings)
-        groups = [group for config, several in self.plans for group in self._choose(config, several)]
+        found = [group for group in self._groups() if group.tools]
+        self._report_empty([tool.source.file for group in found for tool in group.tools])
+        groups = self._choose(found)
         order = {str(path): position for position, path in enumerate(self.paths)}
 
-        def place_of(entry: tuple[Component, bool, str | None]) -> tuple[int, str, int]:
+        def place_of(entry: tuple[Component, bool, Group]) -> tuple[int, str, int]:
             source = entry[0].source
             return order.get(source.file or "", len(order)), source.file or "", source.line or 0
 
-        entries = [
-            (tool, is_listed, group.server.label if group.server is not None else None)
-            for group in self._without_repeats(groups)
-            for tool, is_listed in self._register(group)
-        ]
+        entries = [(tool, is_listed, group) for group in groups for tool, is_listed in self._register(group)]
         entries.sort(key=place_of)
-        for position, (tool, is_listed, label) in enumerate(entries):
+        for position, (tool, is_listed, group) in enumerate(entries):
             self.progress("tools", position, len(entries))
             note = self.maker.note(tool.origin)
             result.findings += [replace(finding, tool=tool.name) for finding in note.findings]
@@ -372,94 +350,90 @@ class _Scanner:
                 continue
             except Exception as error:  # the source may hold values of any type
                 words = f"Tool '{tool.name}' cannot be read: {type(error).__name__}: {error}"
-                result.findings.append(_about(tool, "unreadable-tool", "error", words))
+                place = (tool.source.file, tool.source.line)
+                result.findings.append(Finding("unreadable-tool", "error", words, tool.name, None, *place))
                 continue
             if tool.long_name is not None:
                 result.findings += report_shortened(tool)
             result.findings += tool.findings
-            if label is not None:
-                result.servers[id(tool)] = label
+            if group.server is not None:
+                result.servers[id(tool)] = group.server.label
             listed = result.tools if tool.kind == "tool" else result.features
             (listed if is_listed else result.unlisted).append(tool)
-        result.findings = list(dict.fromkeys(result.findings))
         result.read = list(self.library.files)
         self.library.forget()
         return result
 
-    def _without_repeats(self, groups: list[Group]) -> list[Group]:
-        """Return the groups with each tool once, even if it was found through two targets."""
-        seen: set[Any] = set()
+    def _choose(self, groups: list[Group]) -> list[Group]:
+        """Return the groups with the tools that the configuration selects, each once."""
+        config = self.config
+        seen: dict[Any, Component] = {}
         for group in groups:
-            kept: dict[Any, Component] = {}
-            for tool in group.tools:
-                origin = self.maker.note(tool.origin).key or (id(tool.origin),)
-                kept.setdefault(
-                    (origin, tool.reference, tool.version), tool
-                )  # reachable in two ways: written once
-            group.tools = [tool for key, tool in kept.items() if key not in seen]
-            seen |= kept.keys()
-        return groups
-
-    # --- targets ---
-
-    def _configs(self, targets: Sequence[str | os.PathLike[str]]) -> Iterator[Config]:
-        """One configuration for each target; a target that is no file of settings gets one of its own."""
-        switches = switches_from(os.environ)
-        for target in targets or [default_target()]:
-            text = os.fspath(target)
-            if parse_target(text).kind != "settings":
-                yield Config(targets=(text,), switches=switches)
-            elif not os.path.isfile(text):
-                raise SourceError(f"There is no file {text}")
-            else:
-                config = load_config(Path(text), os.environ)
-                yield config
-
-    def _find_targets(self, config: Config) -> list[ScanTarget]:
-        search = [str(config.file.resolve().parent)] if config.file is not None else []
-        parsed = []
-        for target in config.targets:
-            try:
-                parsed.append(find_target(target, search))
-            except SourceError as error:
-                if config.file is None:
-                    raise
-                line = config.lines.get("server.targets")
-                self.findings.append(replace(error.finding, file=str(config.file), line=line))
-        self.findings += [finding for target in parsed for finding in target.findings]
-        return parsed
-
-    def _choose(self, config: Config, parsed: Iterable[ScanTarget]) -> list[Group]:
-        groups: list[Group] = []
-        for target in parsed:
-            taken = self._take(target)
-            for group in taken:
-                if group.tools and (config.namespace is not None or config.switches):
-                    changed = collect(group.tools, namespace=config.namespace, switches=config.switches)
-                    group.tools = changed.everything
-            groups += taken
+            if config.namespace is not None or config.switches:
+                changed = collect(group.tools, namespace=config.namespace, switches=config.switches)
+                group.tools = changed.everything
+            keyed = [((self._origin(tool), tool.reference, tool.version), tool) for tool in group.tools]
+            group.tools = [tool for key, tool in keyed if seen.setdefault(key, tool) is tool]
         chosen, findings = config.choose([tool for group in groups for tool in group.tools])
         self.findings += findings
         kept = set(map(id, chosen))
         for group in groups:
             group.tools = [tool for tool in group.tools if id(tool) in kept]
-        return groups
+        return [group for group in groups if group.tools]
 
-    # --- names ---
+    def _origin(self, tool: Component) -> Any:
+        return self.maker.note(tool.origin).key or id(tool.origin)
 
     def _register(self, group: Group) -> Iterator[tuple[Component, bool]]:
         """Yield the tools of a group under the names they would have, and whether each is listed."""
-        if not group.tools:
-            return
-        registry = self._make_registry(group)
-        for tool in group.tools:
-            spot = self.maker.note(tool.origin).spot
-            # Of two that may exclude each other, one is enough.
-            if spot is None or spot.is_certain or tool.name not in registry:
+        kind, server = group.tools[0].kind, group.server
+        library = "" if server is None else library_of(self.maker, server)
+        rules: dict[str, Any] = {"name_rule": URI} if kind == "resource" else {}
+        if server is not None and library == "toolcrib" and kind != "resource":
+            rules = {key: each for key, each in self.maker.settings(server).items() if key != "switches"}
+        elif kind == "prompt":
+            rules = {"name_rule": _ANY_NAME}
+        try:
+            registry = ToolRegistry(**rules)
+        except ValueError as error:
+            self.findings.append(finding_of(server, error))
+            registry = ToolRegistry()
+        spots: dict[Any, Spot | None] = {}
+        for tool in reversed(group.tools) if library == "fastmcp" else group.tools:  # the last one counts
+            spot, key = self.maker.note(tool.origin).spot, (tool.name, tool.version)
+            other = spots.get(key)
+            if key not in spots or other is None or spot is None or other.meets(spot):
+                spots.setdefault(key, spot)
                 self.findings += registry.add_all([tool]).findings
         listed = set(map(id, registry.get_all()))
         for entry in registry.entries():
             yield entry.tool, id(entry.tool) in listed
+
+    def _report_empty(self, places: Sequence[str | None]) -> None:
+        """Report targets of which there are no tools and no findings: the likely reason, and what to do."""
+        touched = {*places, *(finding.file for finding in self.findings)}
+        for target in self.targets if None not in touched else ():
+            files = [self.files[path] for path in target.files if path in self.files]
+            reached = [*target.files, *(file.path for file in self._reach(files))]
+            if not reached or not touched.isdisjoint(map(str, reached)):
+                continue
+            for path in [] if files else target.files[:10]:  # for functions that could be tools
+                self._open(path)
+            functions = [
+                (path, name)
+                for path in target.files
+                for name, binding in (_last_bindings(self.files[path]) if path in self.files else ())
+                if binding.kind == "function" and not name.startswith("_")
+            ]
+            looked = "looked for @tool, @server.tool, applications, tool objects and TOOL_DEFINITIONS"
+            text, hint = f"{target.label} has no tools: {looked}", "mark functions with @tool"
+            code, place = "no-tools", str(target.files[0]) if len(target.files) == 1 else None
+            if functions:
+                path, first = functions[0]
+                text = f"{len(functions)} function{'s' * (len(functions) > 1)} found, none marked: {looked}"
+                hint = f"add @tool, or name one, {path.name}:{first}"
+                code, place = "no-marked-tools", str(path)
+            self.findings.append(Finding(code, "error", text, file=place, hint=hint))
 
 
 def _last_bindings(file: SourceFile) -> list[tuple[str, Binding]]:
@@ -468,37 +442,10 @@ def _last_bindings(file: SourceFile) -> list[tuple[str, Binding]]:
     return [(name, binding) for name, binding in last if not isinstance(binding.node, ast.Delete)]
 
 
-def _located(findings: Sequence[Finding], files: Sequence[SourceFile]) -> list[Finding]:
+def _located(findings: Iterable[Finding], files: Sequence[SourceFile]) -> list[Finding]:
     """Return findings about entries of tables with the lines that name them."""
-    if all(finding.file is not None for finding in findings):
-        return list(findings)
-    modules = [ModuleType(file.name) for file in files]
-    for module, file in zip(modules, files, strict=True):
-        module.__dict__.update(dict.fromkeys(file.scope.names), __file__=str(file.path))
-    return add_locations(findings, modules)
-
-
-def _report_nothing(target: ScanTarget, files: Sequence[SourceFile]) -> Finding:
-    """Return a finding about files without tools: the likely reason, and what to do."""
-    functions = [
-        (file, name)
-        for file in files
-        for name, binding in _last_bindings(file)
-        if binding.kind == "function" and not name.startswith("_")
-    ]
-    looked = "looked for @tool, @server.tool, applications, tool objects and TOOL_DEFINITIONS"
-    if not functions:
-        place = str(target.files[0]) if len(target.files) == 1 else None
-        words = f"{target.label} has no tools: {looked} in {_count(target.files, 'file')}"
-        return Finding("no-tools", "error", words, file=place, hint="mark functions with @tool")
-    file, first = functions[0]
-    hint = f"add @tool, or name one, {file.path.name}:{first}"
-    words = f"{_count(functions, 'function')} found, none marked: {looked}"
-    return Finding("no-marked-tools", "error", words, file=str(file.path), hint=hint)
-
-
-def _count(items: Sequence[Any], noun: str) -> str:
-    return f"{len(items)} {noun}{'s' if len(items) != 1 else ''}"
+    places = [(file.scope.names.keys(), str(file.path)) for file in files]
+    return tables.add_locations(findings, places)
 
 
 @dataclass(slots=True)
@@ -519,6 +466,16 @@ class Scan:
     def errors(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.level == "error"]
 
+    def extend(self, other: Scan) -> None:
+        """Add what another scan found."""
+        self.tools += other.tools
+        self.findings = list(dict.fromkeys([*self.findings, *other.findings]))
+        self.files = list(dict.fromkeys([*self.files, *other.files]))
+        self.unlisted += other.unlisted
+        self.read = list(dict.fromkeys([*self.read, *other.read]))
+        self.servers |= other.servers
+        self.features += other.features
+
 
 def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> Scan:
     """The tools in source files, without importing or running any of them.
@@ -531,15 +488,22 @@ def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> 
         if not isinstance(target, str | os.PathLike) or isinstance(os.fspath(target), bytes):
             hint = "scan(*targets)" if isinstance(target, list | tuple | set) else "give text or a Path"
             raise TypeError(f"A target is the name of a file or module, not {type(target).__name__}: {hint}")
+    named = [os.fspath(target) for target in targets or [default_target()]]
+    settings = [text for text in named if parse_target(text).kind == "settings"]
+    for text in settings:
+        parse_target(text).check_exists()
+    configs = [load_config(Path(text), os.environ) for text in settings]
+    sources = tuple(text for text in named if text not in settings)
+    if sources:
+        configs.append(Config(targets=sources, switches=switches_from(os.environ)))
     was_collecting = gc.isenabled()
     gc.disable()  # trees are many objects and no garbage: looking for some doubles the time
+    result = Scan()
     try:
         with imports_forbidden():
-            return _Scanner(targets, progress or (lambda *_: None)).scan()
+            for config in configs:
+                result.extend(_Scanner(config, progress or (lambda *_: None)).scan())
     finally:
         if was_collecting:
             gc.enable()
-
-
-def _about(tool: Component, code: str, level: Level, words: str, hint: str | None = None) -> Finding:
-    return Finding(code, level, words, tool.name, None, tool.source.file, tool.source.line, hint)
+    return result

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,11 +20,10 @@ Definition = FunctionNode | ast.ClassDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _MAX_SHOWN = 60
 _REBINDING = re.compile(r"^[ \t]+global[ \t]+([\w, \t]+)|^\S.*?\b(\w+)[ \t]*:=", re.MULTILINE)
-
-Situation = frozenset[str]
-"""The conditions under which a statement runs. "checking": for type checkers only. "main": as a program only.
-"attempt": in the body of a `try` with handlers; "fallback": in a handler. "maybe": undecidable."""
-_ALWAYS: Situation = frozenset()
+_CHANGED = re.compile(
+    r"^[ \t]*(\w+)\.(__(?:annotations|defaults|doc|kwdefaults|name|signature)__)(?:\[[^]\n]*\])?[ \t]*=",
+    re.MULTILINE,
+)
 
 
 def words_in(text: str) -> frozenset[str]:
@@ -59,29 +57,40 @@ def docstring_in(node: Definition) -> str | None:
 @dataclass(slots=True, eq=False)
 class Binding:
     """One way in which a name gets its meaning. `module` and `level` are those of an import, `value` is what
-    an assignment assigns."""
+    an assignment assigns. `is_fallback`: only if something fails."""
 
     kind: Literal["import", "from", "class", "function", "value", "unknown"]
     node: ast.AST
     line: int
-    situation: Situation = _ALWAYS
     value: ast.expr | None = None
     module: str = ""
     level: int = 0
     name: str = ""
+    is_conditional: bool = False
+    is_fallback: bool = False
 
 
 @dataclass(eq=False)
 class Scope:
-    """A module, a function or a class body. `statements` are those that are reached, with their
-    situations. Type parameters in brackets are not names of it: annotations that use them are announced."""
+    """A module, a function or a class body. `spots` are the statements that are reached, and where they
+    stand. Type parameters in brackets are not names of it: annotations that use them are announced."""
 
     kind: Literal["module", "function", "class"]
     node: Any
     file: SourceFile
     parent: Scope | None = None
-    statements: list[tuple[ast.stmt, Situation]] = field(default_factory=list)
+    spots: list[tuple[ast.stmt, Spot]] = field(default_factory=list)
     stars: list[Binding] = field(default_factory=list)
+
+    @property
+    def statements(self) -> Iterator[ast.stmt]:
+        return (statement for statement, _ in self.spots)
+
+    @property
+    def returned(self) -> list[ast.expr]:
+        """The values that a function returns."""
+        returns = (item for item in self.statements if isinstance(item, ast.Return))
+        return [item.value for item in returns if item.value is not None]
 
     @cached_property
     def names(self) -> dict[str, list[Binding]]:
@@ -89,21 +98,22 @@ class Scope:
         names: dict[str, list[Binding]] = {}
         for item in arguments_of(self.node.args) if self.kind == "function" else ():
             names[item.arg] = [Binding("unknown", self.node, self.node.lineno, name=item.arg)]
-        for statement, situation in self.statements:
-            for name, binding in _bindings(statement, situation):
+        for statement, spot in self.spots:
+            for name, binding in _bindings(statement):
+                binding.is_conditional, binding.is_fallback = spot.is_conditional, spot.is_fallback
                 if name != "*":
                     names.setdefault(name, []).append(binding)
-        if self.kind == "module" and ("global" in self.file.text or ":=" in self.file.text):
-            for name in re.findall(r"\w+", " ".join(map(" ".join, _REBINDING.findall(self.file.text)))):
-                if name in names:  # a function or an expression binds it too, at an unknown time
-                    line, maybe = names[name][-1].line, frozenset({"maybe"})
-                    names[name].append(Binding("unknown", self.node, line, maybe, name=name))
         return names
 
     @cached_property
     def function(self) -> Scope | None:
         """The function whose call runs what stands here; None for what importing runs."""
         return self if self.kind == "function" else self.parent and self.parent.function
+
+    def name_of(self, value: ast.expr) -> str | None:
+        """Return the name that an expression is assigned to."""
+        bindings = ((name, item) for name, several in self.names.items() for item in several)
+        return next((name for name, item in bindings if item.value is value), None)
 
     def visible(self) -> Iterator[Scope]:
         """Yield the scopes in which a name that is used here is looked for, in order."""
@@ -115,28 +125,28 @@ class Scope:
             outer = outer.parent
 
 
-def _bindings(statement: ast.stmt, situation: Situation) -> Iterator[tuple[str, Binding]]:
+def _bindings(statement: ast.stmt) -> Iterator[tuple[str, Binding]]:
     """Yield the names that one statement binds itself."""
     line = statement.lineno
     kind: Any
     if isinstance(statement, Definition):
         kind = "class" if isinstance(statement, ast.ClassDef) else "function"
-        yield statement.name, Binding(kind, statement, line, situation, name=statement.name)
+        yield statement.name, Binding(kind, statement, line, name=statement.name)
     elif isinstance(statement, ast.Import):
         for alias in statement.names:
             shown = alias.asname or alias.name.partition(".")[0]
             module = alias.name if alias.asname else shown
-            yield shown, Binding("import", statement, line, situation, module=module)
+            yield shown, Binding("import", statement, line, module=module)
     elif isinstance(statement, ast.ImportFrom):
         module, level = statement.module or "", statement.level
         for alias in statement.names:
-            made = Binding("from", statement, line, situation, None, module, level, alias.name)
+            made = Binding("from", statement, line, None, module, level, alias.name)
             yield alias.asname or alias.name, made
     else:
         for target, given in _targets(statement):
             for name, part in _assigned(target, given):
                 kind = "unknown" if part is None else "value"
-                yield name, Binding(kind, statement, line, situation, part, name=name)
+                yield name, Binding(kind, statement, line, part, name=name)
 
 
 def _targets(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr | None]]:
@@ -201,22 +211,19 @@ class Spot(NamedTuple):
 
     scope: Scope
     guards: tuple[Guard, ...] = ()
-    situation: Situation = _ALWAYS
+    is_tried: bool = False
+    is_fallback: bool = False
+
+    def meets(self, other: Spot) -> bool:
+        """Return whether both certainly run, so that one name is refused the second time."""
+        return not self.guards and not other.guards and self.scope is other.scope
 
     @property
-    def is_certain(self) -> bool:
-        """Whether importing the file runs the statement, in any case."""
-        return not self.guards and self.scope.function is None
+    def is_conditional(self) -> bool:
+        return bool(self.guards) or self.is_tried
 
-    def guarded(self, guard: Guard, situation: str = "maybe") -> Spot:
-        return Spot(self.scope, (*self.guards, guard), self.situation | {situation})
-
-
-class CallAt(NamedTuple):
-    """A call and where it stands."""
-
-    node: ast.Call
-    spot: Spot
+    def guarded(self, guard: Guard) -> Spot:
+        return self._replace(guards=(*self.guards, guard))
 
 
 @dataclass(eq=False)
@@ -224,8 +231,7 @@ class SourceFile:
     """One file. `name` is the dotted name that importing it gives, `base` the folder it is imported from.
 
     `calls` are those whose name may register something. `spots` and `scopes` are those in which each
-    definition stands and which its body makes, `returns` the values that a function returns, all by the id of
-    the node.
+    definition stands and which its body makes, by the id of the node.
     """
 
     path: Path
@@ -234,9 +240,7 @@ class SourceFile:
     tree: ast.Module
     text: str = ""
     decorated: list[tuple[Definition, Spot]] = field(default_factory=list)
-    classes: list[tuple[ast.ClassDef, Spot]] = field(default_factory=list)
-    calls: list[CallAt] = field(default_factory=list)
-    returns: dict[int, list[tuple[ast.expr, Spot]]] = field(default_factory=dict)
+    calls: list[tuple[ast.Call, Spot]] = field(default_factory=list)
     imports: list[ast.Import | ast.ImportFrom] = field(default_factory=list)
     spots: dict[int, Spot] = field(default_factory=dict)
     scopes: dict[int, Scope] = field(default_factory=dict)
@@ -249,16 +253,31 @@ class SourceFile:
         for statement in self.tree.body:  # whatever one of them raises
             walker.block([statement], Spot(self.scope))
 
-    def text_of(self, node: ast.expr) -> str | None:
-        """Return an expression as it is written, if it is on one line; unparsing takes much longer."""
-        line = self.lines[node.lineno - 1] if node.end_lineno == node.lineno else ""
-        return line[node.col_offset : node.end_col_offset] if line and line.isascii() else None
-
     @cached_property
     def is_lazy(self) -> bool:
         """Whether its annotations are text at run time: `from __future__ import annotations`."""
         imports = [item for item in self.imports if getattr(item, "module", "") == "__future__"]
         return any(alias.name == "annotations" for item in imports for alias in item.names)
+
+    @cached_property
+    def public_names(self) -> frozenset[str]:
+        """The names that `from module import *` gives, of those that the module itself binds."""
+        listed = self.scope.names.get("__all__", [])
+        if len(listed) == 1 and isinstance(listed[0].value, ast.List | ast.Tuple):
+            return frozenset(str(getattr(item, "value", "")) for item in listed[0].value.elts)
+        return frozenset(name for name in self.scope.names if not name.startswith("_"))
+
+    @cached_property
+    def rebound(self) -> set[str]:
+        """The names that functions or expressions bind as well, at an unknown time."""
+        found = _REBINDING.findall(self.text) if "global" in self.text or ":=" in self.text else ()
+        return set(re.findall(r"\w+", " ".join(map(" ".join, found))))
+
+    @cached_property
+    def changed_functions(self) -> dict[str, tuple[int, str]]:
+        """The line and the part of `function.__doc__ = ...` and the like, by the name of the function."""
+        found = _CHANGED.finditer(self.text) if ".__" in self.text else ()
+        return {item[1]: (self.text.count("\n", 0, item.start(1)) + 1, item[2]) for item in found}
 
     def changes(self, name: str) -> bool:
         """Return whether the object of a name is changed somewhere in the file."""
@@ -283,122 +302,72 @@ _REGISTERING = re.compile(
 """What a line has that may register something, or change what is registered."""
 
 
-def _decide(test: ast.expr) -> bool | Literal["main", "checking"] | None:
-    """Return the truth of a condition if reading tells it. "checking" holds for type checkers only, "main"
-    for code that runs as a program; None is not known."""
-    match test:
-        case ast.Constant(value=value):
-            return bool(value)
-        case ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"):
-            return "checking"
-        case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant()]):
-            return "main"
-        case ast.Compare(left=ast.Attribute(attr="version_info"), ops=[ast.GtE()], comparators=[ast.Tuple()]):
-            least: Any = tuple(getattr(item, "value", None) for item in test.comparators[0].elts)  # type: ignore[attr-defined]
-            return sys.version_info >= least if all(isinstance(item, int) for item in least) else None
-    return None
-
-
 class _Walker:
     """Looks through blocks of statements. Conditions and loops are not interpreted."""
 
     def __init__(self, found: SourceFile) -> None:
         self.found = found
-        self.marked: list[int] = []
-        line, last = 1, 0
-        for match in _REGISTERING.finditer(found.text):
-            line, last = line + found.text.count("\n", last, match.start()), match.start()
-            self.marked.append(line)
+        lines = enumerate(found.lines, start=1)
+        self.marked = [number for number, line in lines if _REGISTERING.search(line)]
 
     def block(self, body: Sequence[ast.stmt], spot: Spot) -> None:
         for statement in body:
-            spot.scope.statements.append((statement, spot.situation))
-            take = _STATEMENTS.get(type(statement))
-            if take is not None:
-                take(self, statement, spot)
+            spot.scope.spots.append((statement, spot))
+            match statement:
+                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                    self._definition(statement, spot)
+                case ast.Import() | ast.ImportFrom():
+                    self.found.imports.append(statement)
+                    if statement.names[0].name == "*":
+                        spot.scope.stars += [binding for _, binding in _bindings(statement)]
+                case ast.If(test=test) | ast.While(test=test):
+                    self._calls_in(test, spot)
+                    words = "depends on" if isinstance(statement, ast.If) else "stands in a loop while"
+                    inner = spot.guarded(Guard(statement.lineno, words, test))
+                    self.block(statement.body, inner)
+                    self.block(statement.orelse, inner)
+                case ast.For() | ast.AsyncFor():
+                    self._calls_in(statement.iter, spot)
+                    self.block(statement.body, spot.guarded(Guard(statement.lineno, "stands in a loop")))
+                    self.block(statement.orelse, spot)
+                case ast.With() | ast.AsyncWith():
+                    for item in statement.items:
+                        self._calls_in(item.context_expr, spot)
+                    self.block(statement.body, spot)
+                case ast.Match():
+                    for case in statement.cases:
+                        guard = Guard(statement.lineno, "depends on", statement.subject)
+                        self.block(case.body, spot.guarded(guard))
+                case ast.Try() | ast.TryStar():
+                    tried = spot._replace(is_tried=spot.is_tried or bool(statement.handlers))
+                    self.block([*statement.body, *statement.orelse], tried)
+                    for handler in statement.handlers:
+                        guard = Guard(handler.lineno, "is registered if something fails")
+                        self.block(handler.body, spot.guarded(guard)._replace(is_fallback=True))
+                    self.block(statement.finalbody, spot)
+                case _:
+                    self._calls_in(statement, spot)
             if isinstance(statement, ast.Return | ast.Raise | ast.Break | ast.Continue):
                 return
-
-    def _import(self, node: ast.Import | ast.ImportFrom, spot: Spot) -> None:
-        self.found.imports.append(node)
-        if any(alias.name == "*" for alias in node.names):
-            spot.scope.stars += [binding for _, binding in _bindings(node, spot.situation)]
 
     def _definition(self, node: Definition, spot: Spot) -> None:
         self.found.spots[id(node)] = spot
         if node.decorator_list:
             self.found.decorated.append((node, spot))
-        if isinstance(node, ast.ClassDef):
-            scope = Scope("class", node, self.found, spot.scope)
-            self.found.classes.append((node, spot))
-        else:
-            scope = Scope("function", node, self.found, spot.scope)
+        is_class = isinstance(node, ast.ClassDef)
+        scope = Scope("class" if is_class else "function", node, self.found, spot.scope)
         self.found.scopes[id(node)] = scope
-        self.block(node.body, Spot(scope, spot.guards if isinstance(node, ast.ClassDef) else ()))
-
-    def _plain(self, node: ast.stmt, spot: Spot) -> None:
-        """Note the calls in a statement without a body."""
-        if isinstance(node, ast.Return) and node.value is not None:
-            self.found.returns.setdefault(id(spot.scope.node), []).append((node.value, spot))
-        self._calls_in(node, spot)
+        self.block(node.body, Spot(scope, spot.guards if is_class else ()))
 
     def _calls_in(self, node: ast.stmt | ast.expr, spot: Spot) -> None:
         position = bisect_left(self.marked, node.lineno)
         if self.marked[position : position + 1] and self.marked[position] <= (node.end_lineno or 0):
-            calls = (item for item in ast.walk(node) if isinstance(item, ast.Call))
-            self.found.calls += [CallAt(item, spot) for item in calls]
-
-    # --- guards ---
-
-    def _if(self, node: ast.If, spot: Spot) -> None:
-        truth = _decide(node.test)
-        if truth == "main":
-            guard = Guard(node.lineno, "is registered when the file is run as a program, not on import")
-        elif truth == "checking":
-            guard = Guard(node.lineno, "is registered for type checkers only")
-        else:
-            guard = Guard(node.lineno, "depends on", node.test)
-        self._calls_in(node.test, spot)
-        if truth is not False:
-            self.block(node.body, spot if truth is True else spot.guarded(guard, str(truth or "maybe")))
-        if truth is None:
-            self.block(node.orelse, spot.guarded(guard))
-        elif truth is not True:
-            self.block(node.orelse, spot)
-
-    def _try(self, node: ast.Try | ast.TryStar, spot: Spot) -> None:
-        tried = spot._replace(situation=spot.situation | {"attempt"}) if node.handlers else spot
-        self.block(node.body, tried)
-        for handler in node.handlers:
-            guard = Guard(handler.lineno, "is registered if something fails")
-            self.block(handler.body, spot.guarded(guard, "fallback"))
-        self.block(node.orelse, tried)
-        self.block(node.finalbody, spot)
-
-    def _with(self, node: ast.With | ast.AsyncWith, spot: Spot) -> None:
-        for item in node.items:
-            self._calls_in(item.context_expr, spot)
-        self.block(node.body, spot)
-
-    def _match(self, node: ast.Match, spot: Spot) -> None:
-        guard = Guard(node.lineno, "depends on", node.subject)
-        for case in node.cases:
-            self.block(case.body, spot.guarded(guard))
-
-    def _loop(self, node: ast.For | ast.AsyncFor | ast.While, spot: Spot) -> None:
-        guard = Guard(node.lineno, "stands in a loop")
-        self._calls_in(node.test if isinstance(node, ast.While) else node.iter, spot)
-        self.block(node.body, spot.guarded(guard))
-        self.block(node.orelse, spot)
+            self.found.calls += [(item, spot) for item in ast.walk(node) if isinstance(item, ast.Call)]
 
 
-_STATEMENTS: dict[type[ast.stmt], Any] = {
-    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef), _Walker._definition),
-    **dict.fromkeys((ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return), _Walker._plain),
-    **dict.fromkeys((ast.Import, ast.ImportFrom), _Walker._import),
-    ast.If: _Walker._if,
-    **dict.fromkeys((ast.Try, ast.TryStar), _Walker._try),
-    **dict.fromkeys((ast.With, ast.AsyncWith), _Walker._with),
-    **dict.fromkeys((ast.For, ast.AsyncFor, ast.While), _Walker._loop),
-    ast.Match: _Walker._match,
-}
+def qualname_in(scope: Scope, name: str) -> str:
+    """Return the `__qualname__` of something of this name in a scope."""
+    if scope.parent is None:
+        return name
+    inner = f"<locals>.{name}" if scope.kind == "function" else name
+    return qualname_in(scope.parent, f"{scope.node.name}.{inner}")

@@ -12,7 +12,7 @@ import enum
 import operator
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, reduce
 from typing import Annotated, Any, Literal
@@ -21,9 +21,8 @@ from toolcrib.context import Depends
 from toolcrib.errors import Finding
 from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan import known
-from toolcrib.sources.scan.names import BoundName, Names, Site
+from toolcrib.sources.scan.resolve import UNKNOWN, Arguments, Class, Data, Known, Resolver
 from toolcrib.sources.scan.source_file import Scope, show
-from toolcrib.sources.scan.things import Known, Module
 from toolcrib.sources.source_text import parse_annotation
 
 HINT = "unresolved-hint"
@@ -36,7 +35,26 @@ MAX_DEPTH = 60
 MAX_MEMBERS = 500
 """Members of a union: typing compares each with each."""
 _SCAN_TOO = "scan the package too, or register the tool at run time"
+_ONE_WAY = "define it in one way"
 _WRITE_LITERAL = "write a literal, or register the tool at run time"
+
+
+@dataclass(eq=False, slots=True)
+class Site:
+    """Where an expression stands, and when it would be evaluated.
+
+    `lazy`: as text, when the module is complete. `is_field`: in the body of a class. `made` are names whose
+    values are known already.
+    """
+
+    scope: Scope
+    lazy: bool = False
+    is_field: bool = False
+    made: Mapping[str, object] | None = None
+
+    @property
+    def path(self) -> str:
+        return str(self.scope.file.path)
 
 
 class Unresolved(Exception):  # noqa: N818 - a state of things, which most callers go on from
@@ -95,8 +113,8 @@ _FIELDS = frozenset({"pydantic.Field", "dataclasses.field"})
 class Evaluator:
     """Evaluates the values and the annotations in the files of one library."""
 
-    def __init__(self, names: Names, make_class: Callable[[ast.ClassDef, Scope, Trail], Any]) -> None:
-        self.names = names
+    def __init__(self, resolver: Resolver, make_class: Callable[[ast.ClassDef, Scope, Trail], Any]) -> None:
+        self.resolver = resolver
         self.make_class = make_class
         self._made: dict[int, Any] = {}
 
@@ -169,40 +187,40 @@ class Evaluator:
     def _named(self, node: ast.Name | ast.Attribute, site: Site, trail: Trail) -> Any:
         if site.made and isinstance(node, ast.Name) and node.id in site.made:
             return site.made[node.id]
-        found = self.names.find(node, site)
-        for words, hint in found.doubts:
-            raise Unresolved(words, node.lineno, hint=hint)
-        meaning = found.meaning
-        if meaning is None:
-            if isinstance(node, ast.Attribute) and node.attr in ("value", "name"):
-                owner = self.value(node.value, site, trail)
-                if isinstance(owner, enum.Enum):
-                    return getattr(owner, node.attr)
-            raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
-        if isinstance(meaning, Known):
-            dotted = known.canonical(meaning.name)
-            thing = known.find(dotted)
-            is_code = (
-                callable(thing) and not isinstance(thing, type) and not dotted.startswith("pydantic.alias_")
-            )
-            if thing is known.MISSING or is_code:
-                words = f"'{show(node)}' is {meaning.name}, which is not known without importing it"
-                raise Unresolved(words, node.lineno)
-            return thing
-        if isinstance(meaning, Module) or meaning.binding.value is None:
+        thing = self.resolver.resolve(node, site.scope, lazy=site.lazy)
+        if thing.doubt:
+            raise Unresolved(thing.doubt, node.lineno, hint=_ONE_WAY)
+        match thing:
+            case Known(call=None):
+                dotted = known.canonical(thing.name)
+                found = known.find(dotted)
+                is_code = callable(found) and not isinstance(found, type)
+                if found is known.MISSING or (is_code and not dotted.startswith("pydantic.alias_")):
+                    words = f"'{show(node)}' is {thing.name}, which is not known without importing it"
+                    raise Unresolved(words, node.lineno)
+                return found
+            case Known(call=Arguments(node=written, scope=scope)) | Data(node=written, scope=scope) if (
+                written is not node
+            ):
+                if scope.kind == "class" and scope is not site.scope and isinstance(node, ast.Attribute):
+                    cls = self.make_class(scope.node, scope.parent or scope, trail)
+                    if isinstance(cls, enum.EnumMeta) and node.attr in cls.__members__:
+                        return cls.__members__[node.attr]
+                made = self.value(written, Site(scope), trail)
+                name = scope.name_of(written) if isinstance(made, list | dict | set) else None
+                if name is not None and scope.file.changes(name):
+                    raise Unresolved(f"'{show(node)}' is changed after it is made", node.lineno)
+                return made
+        if thing is not UNKNOWN:
             raise _computed(node)
-        binding, scope = meaning.binding, meaning.scope
-        if scope.kind == "class" and scope is not site.scope:
-            cls = self.make_class(scope.node, scope.parent or scope, trail)
-            if isinstance(cls, enum.EnumMeta) and binding.name in cls.__members__:
-                return cls.__members__[binding.name]
-        made = self.value(binding.value, Site(scope), trail)  # type: ignore[arg-type]
-        if isinstance(made, list | dict | set) and scope.file.changes(binding.name):
-            raise Unresolved(f"'{show(node)}' is changed after it is made", node.lineno)
-        return made
+        if isinstance(node, ast.Attribute) and node.attr in ("value", "name"):
+            owner = self.value(node.value, site, trail)
+            if isinstance(owner, enum.Enum):
+                return getattr(owner, node.attr)
+        raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
 
     def _call(self, node: ast.Call, site: Site, trail: Trail) -> Any:
-        dotted = self.names.qualify(node.func, site)
+        dotted = self.resolver.full_name(node.func, site.scope, lazy=site.lazy)
         if dotted in known.TAKES_CODE and len(node.args) == 1 and not node.keywords:
             return known.find(dotted)(inert)
         method = node.func
@@ -242,7 +260,7 @@ class Evaluator:
     def _take(self, name: str, node: ast.expr, site: Site, trail: Trail, keywords: dict[str, Any]) -> None:
         """Take an argument of `Field(...)`; one that cannot be known is left out, with a finding."""
         if name == "default_factory":
-            dotted = self.names.qualify(node, site)
+            dotted = self.resolver.full_name(node, site.scope, lazy=site.lazy)
             keywords[name] = known.find(dotted) if dotted in known.GATHERING else inert
             return
         try:
@@ -323,18 +341,20 @@ class Evaluator:
         raise Unresolved(f"'{show(node)}' is no annotation that can be read", node.lineno)
 
     def _named_hint(self, node: ast.Name | ast.Attribute, site: Site, trail: Trail) -> Any:
-        found = self.names.find(node, site)
-        meaning = found.meaning
-        if meaning is None:
+        thing = self.resolver.resolve(node, site.scope, lazy=site.lazy)
+        if thing is UNKNOWN:
             raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
-        for words, hint in found.doubts:
-            trail.note(HINT, words, site.path, node.lineno, hint)
-        if isinstance(meaning, Known):
-            return self._outside(known.canonical(meaning.name), node, site, trail)
-        if isinstance(meaning, BoundName) and isinstance(meaning.binding.node, ast.ClassDef):
-            return self.make_class(meaning.binding.node, meaning.scope, trail)
-        if isinstance(meaning, BoundName) and meaning.binding.value is not None:
-            return self.hint(meaning.binding.value, Site(meaning.scope), trail)
+        if thing.doubt:
+            trail.note(HINT, thing.doubt, site.path, node.lineno, _ONE_WAY)
+        match thing:
+            case Known(call=None):
+                return self._outside(known.canonical(thing.name), node, site, trail)
+            case Known(call=Arguments() as call):
+                return self.hint(call.node, Site(call.scope), trail)
+            case Class():
+                return self.make_class(thing.node, thing.scope, trail)
+            case Data():
+                return self.hint(thing.node, Site(thing.scope), trail)
         raise Unresolved(f"'{show(node)}' is no type", node.lineno)
 
     def _outside(self, dotted: str, node: ast.expr, site: Site, trail: Trail) -> Any:
