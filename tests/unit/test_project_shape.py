@@ -31,7 +31,7 @@ MAX_FILES = 262
 MAX_LINES = 70_900
 MAX_TEST_LINES = 124_300
 """Ceilings that only go down (docs/decisions/shape.md)."""
-MAX_SCAN_LINES = 5_000
+MAX_SCAN_LINES = 4_030
 """The limit of the static scan (docs/decisions/scan-and-other-libraries.md)."""
 MAX_FILE_LINES = 900
 MAX_DECISIONS = 12

@@ -18,7 +18,7 @@ def main() -> None:
     from toolcrib.sources.scan import scan
 
     folder = Path(sys.argv[1])
-    scan()  # what every scan loads is loaded
+    scan(__file__)  # what every scan loads is loaded
     before = set(sys.modules)
     files = {}
     for name in sorted(os.listdir(folder)):

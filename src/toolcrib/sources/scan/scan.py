@@ -415,7 +415,7 @@ class _Scanner:
         for target in self.targets if None not in touched else ():
             files = [self.files[path] for path in target.files if path in self.files]
             reached = [*target.files, *(file.path for file in self._reach(files))]
-            if not reached or not touched.isdisjoint(map(str, reached)):
+            if target.described is not None or not touched.isdisjoint(map(str, reached)):
                 continue
             for path in [] if files else target.files[:10]:  # for functions that could be tools
                 self._open(path)
@@ -442,8 +442,10 @@ def _last_bindings(file: SourceFile) -> list[tuple[str, Binding]]:
     return [(name, binding) for name, binding in last if not isinstance(binding.node, ast.Delete)]
 
 
-def _located(findings: Iterable[Finding], files: Sequence[SourceFile]) -> list[Finding]:
+def _located(findings: Sequence[Finding], files: Sequence[SourceFile]) -> list[Finding]:
     """Return findings about entries of tables with the lines that name them."""
+    if all(finding.file is not None for finding in findings):
+        return list(findings)
     places = [(file.scope.names.keys(), str(file.path)) for file in files]
     return tables.add_locations(findings, places)
 

@@ -8,6 +8,7 @@ import pytest
 
 from toolcrib.errors import SourceError
 from toolcrib.sources.loading import find_module_file
+from toolcrib.sources.scan import scan
 from toolcrib.sources.scan.files import find_target
 
 
@@ -81,3 +82,9 @@ def test_nothing_of_the_name_says_so(folder: Path) -> None:
     with pytest.raises(SourceError, match="There is no module 'nothing'") as caught:
         find_target("nothing")
     assert caught.value.hint == "give a file, a folder, a module or module:object"
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no /dev/zero")
+def test_a_link_to_a_device_is_a_target_without_tools(tmp_path: Path) -> None:
+    (tmp_path / "endless.py").symlink_to("/dev/zero")
+    assert [finding.code for finding in scan(tmp_path / "endless.py").findings] == ["no-tools"]

@@ -299,6 +299,45 @@ def test_the_decorator_of_fastmcp_gives_its_options_to_add_tool(tmp_path: Path) 
     assert not found.findings
 
 
+def test_two_servers_of_one_class_keep_their_tools_and_prefixes(tmp_path: Path) -> None:
+    text = "from fastmcp import FastMCP\nclass Own(FastMCP):\n    def tool(self, name=None, **more):\n"
+    text += "        return super().tool(wrapped(name), **more)\nmain = Own('main')\n"
+    for name in ("one", "two"):
+        text += (
+            f"{name} = Own('{name}')\nmain.mount({name}, namespace='{name}')\n@{name}.tool(tags={{'x'}})\n"
+        )
+        text += f"def find_{name}(a: int) -> int:\n    '''Find it.'''\n    return a\n"
+    found = scanned(tmp_path, text)
+    assert [tool.name for tool in found.tools] == ["one_find_one", "two_find_two"]
+    assert sorted(found.servers.values()) == ["one", "two"]
+    assert not found.findings
+
+
+def test_a_doubt_about_one_name_is_none_about_another(tmp_path: Path) -> None:
+    text = "import os\nfrom enum import Enum\nif os.sep:\n    x = make()\nelse:\n    x = None\n"
+    text += "class Names(Enum):\n    FIND = 'find'\n@server.tool(name=x)\ndef f(a: int):\n    '''Words.'''\n"
+    text += "@server.tool(name=Names.FIND.value)\ndef g(a: int):\n    '''Words.'''\n"
+    for _ in range(2):
+        found = scanned(tmp_path, HEAD + text)
+        assert [tool.name for tool in found.tools] == ["f", "find"]
+        assert [finding.code for finding in found.findings] == ["unresolved-option"]
+
+
+def test_tools_are_made_by_subclasses_of_the_class_for_tools(tmp_path: Path) -> None:
+    text = "from fastmcp import FastMCP\nfrom fastmcp.tools import FunctionTool\nmcp = FastMCP('x')\n"
+    text += "class Own(FunctionTool):\n    extra: int = 3\ndef f(a: int) -> int:\n    '''Words.'''\n    return a\n"
+    found = scanned(tmp_path, f"{text}mcp.add_tool(Own.from_function(f, name='find'))\n")
+    assert [tool.name for tool in found.tools] == ["find"]
+    assert not found.findings
+
+
+def test_a_part_of_a_record_that_mcp_does_not_have_is_left_out(tmp_path: Path) -> None:
+    tool = "types.Tool(name='find', inputSchema={'type': 'object'}, handler=make())"
+    found = scanned(tmp_path, f"from mcp import types\nTOOLS = [{tool}]\n")
+    assert [tool.name for tool in found.tools] == ["find"]
+    assert not found.findings
+
+
 def test_a_wrapper_of_a_function_that_is_not_known_is_not_refused(tmp_path: Path) -> None:
     text = "import functools\nfrom fastmcp import FastMCP\nmcp = FastMCP('x')\ndef put(f):\n    @mcp.tool()\n"
     text += "    @functools.wraps(f)\n    def wrapper(*args, **kwargs):\n        return f(*args, **kwargs)\n"
