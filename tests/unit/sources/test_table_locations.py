@@ -49,7 +49,8 @@ def test_what_has_a_place_keeps_it_and_what_is_nowhere_has_none(tmp_path: Path) 
     write(tmp_path, {"crib_table.py": TABLE})
     module = load_file(tmp_path / "crib_table.py")
     placed = found("lonely", "elsewhere.py")
-    assert add_locations([placed, found("nobody"), found(None)], [(vars(module).keys(), module.__file__)]) == [
+    places = [(vars(module).keys(), module.__file__)]
+    assert add_locations([placed, found("nobody"), found(None)], places) == [
         placed,
         found("nobody"),
         found(None),
