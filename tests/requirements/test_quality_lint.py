@@ -109,7 +109,7 @@ def test_every_parameter_has_type_description_and_required() -> None:
     assert {
         ("untyped-parameter", "text"),
         ("undocumented-parameter", "text"),
-        ("required-unsaid", None),
+        ("missing-required", None),
     } <= found
     assert not {item for item in found if item[1] == "limit"}
 

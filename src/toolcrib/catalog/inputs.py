@@ -194,7 +194,7 @@ def _find_files(texts: Iterable[str], settings: Config, descriptor: PathName | N
         elif settings.file is None and (substitute := _find_substitute(path, descriptor)) is not None:
             target = FileTarget(str(substitute), substitute, True)
             message = f"{path} is missing: {substitute} is used instead"
-            findings.append(Finding("descriptor-stands-in", "warning", message, file=str(substitute)))
+            findings.append(Finding("descriptor-used", "warning", message, file=str(substitute)))
         else:
             missing.append(target)
         targets.append(target)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 import click
@@ -104,11 +105,12 @@ def list_tools(
 
     A TARGET is a Python file, folder, module, module:object, toolcrib.toml or the URL of an MCP server.
     """
+    choose = partial(_select, tags=tags, include=include, exclude=exclude)
     if source.remote is not None:
-        return _list_remotely(source.remote, terminal, as_json, tags, include, exclude)
+        return _list_remotely(source.remote, terminal, as_json, choose)
     found = source.open(terminal)
     is_selected = bool(tags or include or exclude)
-    found.components = _select(found.components, tags, include, exclude)
+    found.components = choose(found.components)
     if source.static:
         return _print_scan(found, terminal, as_json)
     if as_json:
@@ -128,14 +130,12 @@ def _list_remotely(
     remote: Remote,
     terminal: Terminal,
     as_json: bool,
-    tags: Sequence[str],
-    include: Sequence[str],
-    exclude: Sequence[str],
+    choose: Callable[[Iterable[Component]], list[Component]],
 ) -> int:
     """List the tools of a server, also those that toolcrib would refuse."""
     server, listed, others = remote.run(_list_remote, terminal)
     by_tool = {describe(tool.definition): tool for tool in listed}
-    selected = _select([*by_tool, *others], tags, include, exclude)
+    selected = choose([*by_tool, *others])
     chosen = [by_tool[tool] for tool in selected if tool in by_tool]
     features = [tool for tool in selected if tool not in by_tool]
     findings = list(check_remote_tools(listed))

@@ -166,7 +166,7 @@ def test_an_explicit_schema_is_checked_in_the_same_way() -> None:
     found = advice(handle, name="paint_it", description="Paint the thing in a colour", input_schema=schema)
     assert {(finding.code, finding.parameter) for finding in found} == {
         ("could-be-literal", "b"),
-        ("required-unsaid", None),
+        ("missing-required", None),
         ("undocumented-parameter", "a"),
         ("untyped-parameter", "a"),
     }
@@ -289,8 +289,8 @@ def test_a_tool_object_is_checked_too() -> None:
 
     made = Tool.from_object(Remember())
     assert [finding.code for finding in inspect_tools([made]).findings] == [
+        "missing-required",
         "repeats-name",
-        "required-unsaid",
         "undocumented-parameter",
     ]
 
