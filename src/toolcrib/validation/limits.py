@@ -8,7 +8,7 @@ combinations and references multiply, or lead back to themselves without end.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -193,7 +193,6 @@ _CHEAP_CHECKS = 5
 _MAX_REPORTED_CHECKS = 3_000
 """Above this the engine is not asked for all errors: reporting takes a hundred times as long as checking."""
 _MAX_REPORTED_DEPTH = 8
-_MAX_REPORTED_BRANCHES = 500
 _UNEVALUATED_REPEATS = 3
 """How often the engine looks at the branches beside an `unevaluated...` keyword."""
 _BRANCHING = (
@@ -213,23 +212,23 @@ _CONTAINERS = frozenset({dict, list, tuple})
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How many checks one value may need, and in a recursive schema how many `branches` lead back to it."""
+    """How many subschemas may look at one value, and whether the schema refers to itself."""
 
     checks: int = 1
-    branches: int = 0
+    is_recursive: bool = False
     max_name_length: int | None = None
 
     @property
     def are_low(self) -> bool:
         """Whether data of any size that a request can carry is cheap to check."""
-        return not self.branches and self.max_name_length is None and self.checks <= _CHEAP_CHECKS
+        return not self.is_recursive and self.max_name_length is None and self.checks <= _CHEAP_CHECKS
 
     def find_excess(self, value: Any) -> str | None:
         """Return why a value would take too long to check, or None."""
         count = 0
         for depth, level in enumerate(_levels(value)):
             count += len(level)
-            if self.branches and depth > MAX_NESTING:
+            if self.is_recursive and depth > MAX_NESTING:
                 return f"nested deeper than {MAX_NESTING} levels"
             if count * self.checks > MAX_CHECKS:
                 return "too large to check against this schema"
@@ -244,9 +243,9 @@ class Bounds:
             count += len(level)
             if count * self.checks > _MAX_REPORTED_CHECKS:
                 return False
-            if self.branches and depth > _MAX_REPORTED_DEPTH:
-                return False
-            if self.branches**depth > _MAX_REPORTED_BRANCHES:
+            if self.is_recursive and (
+                depth > _MAX_REPORTED_DEPTH or self.checks**depth > _MAX_REPORTED_CHECKS
+            ):
                 return False
         return True
 
@@ -291,24 +290,23 @@ def read_bounds(schema: Schema, text: bytes, max_name_length: int | None = None)
     """
     if not any(word in text for word in _BRANCHING):
         return Bounds()
-    counter = _Counter(schema, lambda _: 1)
+    counter = _Counter(schema)
     if counter.total > MAX_CHECKS_PER_VALUE:
         raise InvalidSchemaError("Schema expands to too many checks", hint="flatten allOf, anyOf, oneOf")
-    branches = _Counter(schema, lambda _: 0).total if counter.loops else 0
     # Of loops within each other, the engine remembers each only for itself.
-    checks = _Counter(schema, _cost_of_keywords).total * max(1, len(counter.loops)) ** 2
-    return Bounds(checks, branches, max_name_length)
+    checks = counter.total * max(1, len(counter.loops)) ** 2
+    return Bounds(checks, bool(counter.loops), max_name_length)
 
 
 class _Counter:
-    """Counts along references how many subschemas look at one value: `total` is the sum of their weights.
+    """Counts along references how many subschemas, and structures in `enum`, look at one value.
 
-    A reference back to a definition that is being counted weighs 1; `loops` has the ids of such definitions.
+    A reference back to a definition that is being counted counts as one; `loops` has the ids of such
+    definitions.
     """
 
-    def __init__(self, root: Schema, weigh: Callable[[Schema], int]) -> None:
+    def __init__(self, root: Schema) -> None:
         self._resolver = Resolver(root)
-        self._weigh = weigh
         self._counted: dict[int, int] = {}
         self._open: dict[int, int] = {}
         """The level of the data at which a subschema was entered."""
@@ -317,7 +315,7 @@ class _Counter:
 
     def _count(self, schema: Any, level: int, chain: int) -> int:
         if not isinstance(schema, dict):
-            return self._weigh({})
+            return 1
         key = id(schema)
         if key in self._counted:
             return self._counted[key]
@@ -331,7 +329,7 @@ class _Counter:
         self._open[key] = level
         beside = one_part = 0
         by_pattern = schema.get("patternProperties")
-        every_part = len(by_pattern) * self._weigh({}) if isinstance(by_pattern, dict) else 0
+        every_part = len(by_pattern) if isinstance(by_pattern, dict) else 0
         for path, child in children(schema):
             if path[0] in _IN_PLACE:
                 beside += self._count(child, level, chain + 1)
@@ -344,22 +342,11 @@ class _Counter:
                 beside += self._count(self._resolver.resolve(schema[keyword]), level, chain + 1)
         repeats = _UNEVALUATED_REPEATS if not schema.keys().isdisjoint(_UNEVALUATED) else 1
         del self._open[key]
-        self._counted[key] = max(self._weigh(schema), one_part + every_part) + repeats * beside
+        self._counted[key] = max(_count_structures(schema), one_part + every_part) + repeats * beside
         return self._counted[key]
 
 
-def _cost_of_keywords(schema: Mapping[str, Any]) -> int:
-    """Return what one check costs, in checks of a type.
-
-    Structures are compared one by one, numbers and structures are copied before, and division by a fraction
-    is slow.
-    """
-    cost = 1
+def _count_structures(schema: Schema) -> int:
+    """Return how many objects and arrays of an `enum` a value is compared with, one by one; at least 1."""
     options = schema.get("enum")
-    if isinstance(options, list):
-        cost += 20 * sum(isinstance(option, dict | list) for option in options)
-    if isinstance(schema.get("const"), int | float | dict | list):
-        cost += 10
-    if isinstance(schema.get("multipleOf"), float):
-        cost += 60
-    return cost
+    return max(1, sum(isinstance(item, dict | list) for item in options)) if isinstance(options, list) else 1

@@ -264,7 +264,7 @@ def test_a_repaired_value_is_refused_where_it_is_too_deep() -> None:
 def test_values_that_are_too_large_to_check_are_refused_with_the_reason() -> None:
     schema = {
         "type": "object",
-        "properties": {"a": {"items": {"enum": [{"k": 1}, []]}}, "b": {"$ref": "#"}},
+        "properties": {"a": {"items": {"enum": [[], *({"k": i} for i in range(50))]}}, "b": {"$ref": "#"}},
     }
     assert arrive(lambda a=None, b=None: None, {"a": [[]]}, input_schema=schema) == {"a": [[]]}
     error = refusal(lambda a=None, b=None: None, {"a": [[]] * 30_000}, input_schema=schema)
