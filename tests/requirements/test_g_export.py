@@ -1,4 +1,4 @@
-"""Wishes of users about exports: schemas that providers take, names that fit and lead back, items in lists."""
+"""Wishes of users about exports: schemas that providers take, names that fit and lead back, items lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes that are not JSON, or JSON that two readers could understand differently: all -32700, in every era."""
+"""Bytes that are not JSON, or that two readers could understand differently: all -32700 in every era."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State that a server keeps between requests, on both HTTP stacks: who may read it, and how much there may be."""
+"""State that a server keeps between requests, on both HTTP stacks: who may read it, and its bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code that changes a function behind its back, or hides tools where the scan does not follow, is reported."""
+"""Code that changes a function behind its back, or hides tools where the scan does not follow, is told."""
 
 from __future__ import annotations
 
