@@ -31,7 +31,7 @@ from toolcrib.client import Client, RemoteTool, StdioTransport, Transport
 from toolcrib.client import resources as clients
 from toolcrib.client.client import DEFAULT_TIMEOUT_S
 from toolcrib.client.session import VERSIONS
-from toolcrib.client.tools import read_tools
+from toolcrib.client.tools import parse_tool, read_items
 from toolcrib.component import Component
 from toolcrib.config import LockConfig
 from toolcrib.content import Block
@@ -348,7 +348,8 @@ async def search_remotely(client: Client, query: str, limit: int) -> list[Remote
     result = await client.call(search_tool, {"query": query, "limit": min(limit, MAX_FOUND)})
     answer = result.structured_content
     found = answer.get("tools") if isinstance(answer, dict) else None
-    return list(read_tools(found, "the server", over_http=True)) if isinstance(found, list) else []
+    parse = partial(parse_tool, label="the server", over_http=True)
+    return list(read_items(found, "the server", "tool", parse)) if isinstance(found, list) else []
 
 
 def find_search_tool(names: Iterable[str]) -> str | None:

@@ -26,7 +26,6 @@ from toolcrib.client.resources import (
     parse_template,
     read_completion,
     read_contents,
-    read_items,
     read_prompt_result,
     write_arguments,
     write_reference,
@@ -50,7 +49,7 @@ from toolcrib.client.skills import EXTENSION as SKILLS
 from toolcrib.client.skills import MAIN_FILE, RemoteSkill, parse_skill, verify_file
 from toolcrib.client.tasks import EXTENSION as TASKS
 from toolcrib.client.tasks import TaskChannel, TaskHandle
-from toolcrib.client.tools import RemoteTool, read_result, read_tools
+from toolcrib.client.tools import RemoteTool, parse_tool, read_items, read_result
 from toolcrib.client.transport import SessionEndedError, StdioTransport, Transport
 from toolcrib.content import Result
 from toolcrib.context import Root
@@ -230,23 +229,23 @@ class Client:
     async def list_tools(self) -> list[RemoteTool]:
         """Return the tools of all pages. A tool with an invalid definition is skipped with a warning."""
         over_http = self._transport.has_request_streams and self._get_peer().is_modern
-        self._tools = await self._list(
-            "tools/list",
-            "tool",
-            lambda page: read_tools(page.get("tools"), self.label, over_http=over_http),
-            lambda tool: tool.name,
-        )
-        return list(self._tools.values())
+
+        def parse(item: Mapping[str, Any]) -> RemoteTool:
+            return parse_tool(item, self.label, over_http=over_http)
+
+        found = await self._list("tools/list", "tools", "tool", parse, lambda tool: tool.name)
+        self._tools = {tool.name: tool for tool in found}
+        return found
 
     async def list_resources(self) -> list[RemoteResource]:
         """Return the resources of all pages. Invalid entries are skipped with a warning."""
-        return await self._list_items(
+        return await self._list(
             "resources/list", "resources", "resource", parse_resource, lambda resource: resource.uri
         )
 
     async def list_resource_templates(self) -> list[RemoteTemplate]:
         """Return the templates of all pages. Invalid entries are skipped with a warning."""
-        return await self._list_items(
+        return await self._list(
             "resources/templates/list",
             "resourceTemplates",
             "resource template",
@@ -256,31 +255,21 @@ class Client:
 
     async def list_prompts(self) -> list[RemotePrompt]:
         """Return the prompts of all pages. Invalid entries are skipped with a warning."""
-        return await self._list_items(
-            "prompts/list", "prompts", "prompt", parse_prompt, lambda prompt: prompt.name
-        )
-
-    async def _list_items(
-        self, method: str, key: str, noun: str, parse: Callable[[Any], T], name_of: Callable[[T], str]
-    ) -> list[T]:
-        """Return the valid entries of all pages, which are under `key` of each page."""
-        found = await self._list(
-            method, noun, lambda page: read_items(page.get(key), self.label, noun, parse), name_of
-        )
-        return list(found.values())
+        return await self._list("prompts/list", "prompts", "prompt", parse_prompt, lambda prompt: prompt.name)
 
     async def _list(
         self,
         method: str,
+        key: str,
         noun: str,
-        read: Callable[[dict[str, Any]], Iterable[T]],
+        parse: Callable[[Mapping[str, Any]], T],
         name_of: Callable[[T], str],
         **params: Any,
-    ) -> dict[str, T]:
-        """Return the entries of all pages by name. The first of two with the same name counts."""
+    ) -> list[T]:
+        """Return the valid entries under `key` of all pages. The first of two with the same name counts."""
         found: dict[str, T] = {}
         async for page in self._list_pages(method, params):
-            for item in read(page):
+            for item in read_items(page.get(key), self.label, noun, parse):
                 name = name_of(item)
                 if name in found:
                     logger.warning(
@@ -290,7 +279,7 @@ class Client:
                 found[name] = item
                 if len(found) > MAX_ENTRIES:
                     raise InvalidResponseError(f"{self.label} lists more than {MAX_ENTRIES} {noun}s")
-        return found
+        return list(found.values())
 
     async def _list_pages(self, method: str, params: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         capability = method.partition("/")[0]
@@ -441,7 +430,7 @@ class Client:
         """
         if self._skill_settings() is None:
             return []
-        return await self._list_items("skills/list", "skills", "skill", parse_skill, lambda skill: skill.uri)
+        return await self._list("skills/list", "skills", "skill", parse_skill, lambda skill: skill.uri)
 
     async def get_skill(self, uri: str) -> RemoteSkill:
         """Return the current entry of a skill, by the URI of its SKILL.md. Raises ClientError."""
@@ -472,14 +461,10 @@ class Client:
         """
         if (self._skill_settings() or {}).get("directoryRead") is not True:
             raise ClientError(f"{self.label} does not support reading directories")
-        found = await self._list(
-            "resources/directory/read",
-            "resource",
-            lambda page: read_items(page.get("resources"), self.label, "resource", parse_resource),
-            lambda resource: resource.uri,
-            uri=uri,
+        method, noun = "resources/directory/read", "resource"
+        return await self._list(
+            method, "resources", noun, parse_resource, lambda resource: resource.uri, uri=uri
         )
-        return list(found.values())
 
     def _skill_settings(self) -> Mapping[str, Any] | None:
         """Return the settings of the skills extension, None if the server does not have it."""

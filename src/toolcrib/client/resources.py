@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
@@ -109,19 +109,6 @@ class Completion:
 
 
 # --- lists -----------------------------------------------------------------------------------------------
-
-
-def read_items(items: Any, label: str, what: str, parse: Callable[[Mapping[str, Any]], T]) -> Iterator[T]:
-    """Yield the entries of one page of a list, skipping invalid ones with a warning."""
-    if not isinstance(items, list):
-        raise InvalidResponseError(f"{label} sent a list of {what}s without entries")
-    for item in items:
-        try:
-            if not isinstance(item, Mapping):
-                raise ValueError("not an object")
-            yield parse(item)
-        except ValueError as error:
-            logger.warning("%s lists an invalid %s: %s", label, what, error)
 
 
 def parse_resource(item: Mapping[str, Any]) -> RemoteResource:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from toolcrib.client.session import SERVER_INFO
 from toolcrib.content import Result
@@ -13,6 +13,8 @@ from toolcrib.definition import ToolDefinition
 from toolcrib.errors import InvalidResponseError, InvalidSchemaError, Location
 
 logger = logging.getLogger("toolcrib")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -41,19 +43,22 @@ class RemoteTool:
         return self.definition.output_schema
 
 
-def read_tools(items: Any, label: str, *, over_http: bool) -> Iterator[RemoteTool]:
-    """Yield the tools of one page, skipping invalid ones with a warning."""
+def read_items(items: Any, label: str, what: str, parse: Callable[[Mapping[str, Any]], T]) -> Iterator[T]:
+    """Yield the entries of one page of a list, skipping invalid ones with a warning."""
     if not isinstance(items, list):
-        raise InvalidResponseError(f"{label} sent a tools/list result without tools")
+        raise InvalidResponseError(f"{label} sent a list of {what}s without entries")
     for item in items:
         try:
-            yield _read_tool(item, label, over_http)
+            if not isinstance(item, Mapping):
+                raise ValueError("not an object")
+            yield parse(item)
         except ValueError as error:
-            logger.warning("%s lists an invalid tool: %s", label, error)
+            logger.warning("%s lists an invalid %s: %s", label, what, error)
 
 
-def _read_tool(item: Any, label: str, over_http: bool) -> RemoteTool:
-    if not isinstance(item, Mapping) or not isinstance(item.get("name"), str):
+def parse_tool(item: Mapping[str, Any], label: str, *, over_http: bool) -> RemoteTool:
+    """Parse an entry of tools/list. Raises ValueError."""
+    if not isinstance(item.get("name"), str):
         raise ValueError("missing name")
     name, schema, output = item["name"], item.get("inputSchema"), item.get("outputSchema")
     if not isinstance(schema, Mapping):

@@ -9,7 +9,7 @@ import pytest
 
 from toolcrib.client import Client
 from toolcrib.client import client as client_module
-from toolcrib.client.tools import read_tools
+from toolcrib.client.tools import parse_tool, read_items
 from toolcrib.errors import ConfigurationError, InvalidResponseError, RemoteError, ToolNotFoundError
 
 from .scripted_server import DISCOVERED, ScriptedServer, both, legacy, modern, silence, text
@@ -87,7 +87,7 @@ async def test_pages_and_tools_without_end_are_cut_off(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("tools", [None, {}, "x", 5])
 async def test_a_list_that_is_none_is_an_error(tools: Any) -> None:
     async with modern(tools_list={"tools": tools}).client() as client:
-        with pytest.raises(InvalidResponseError, match="scripted sent a tools/list result without tools"):
+        with pytest.raises(InvalidResponseError, match="scripted sent a list of tools without entries"):
             await client.list_tools()
 
 
@@ -117,8 +117,12 @@ async def test_a_server_that_promises_tools_and_lists_none_is_an_error() -> None
 def test_marks_for_headers_matter_over_http_only(caplog: pytest.LogCaptureFixture) -> None:
     bad = {"type": "object", "properties": {"a": {"type": "number", "x-mcp-header": "A"}}}
     tools = [{"name": "t", "inputSchema": bad}]
-    assert len(list(read_tools(tools, "x", over_http=False))) == 1
-    assert list(read_tools(tools, "x", over_http=True)) == []
+
+    def read(over_http: bool) -> list[Any]:
+        return list(read_items(tools, "x", "tool", lambda item: parse_tool(item, "x", over_http=over_http)))
+
+    assert len(read(over_http=False)) == 1
+    assert read(over_http=True) == []
     assert "needs a type that fits" in caplog.text
 
 
