@@ -19,7 +19,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolcrib.agents.provider import Event, Final, Message, SessionCtx, Status, Token, ToolAnswer, ToolCall
+from toolcrib.agents.provider import Event, Final, SessionCtx, Status, Token, ToolAnswer, ToolCall
 from toolcrib.catalog.export import ToolCall as ExportedCall
 from toolcrib.catalog.export.documents import Prompt
 from toolcrib.errors import AgentError, ConfigurationError
@@ -147,10 +147,6 @@ class ModelOutputReader:
         return f"call_{self._calls}"
 
 
-def _call_line(call: ToolCall) -> str:
-    return codec.encode_text({"tool_call": {"name": call.name, "args": dict(call.arguments)}}) + "\n"
-
-
 def result_line(answer: ToolAnswer) -> bytes:
     call = ExportedCall(answer.call.id, answer.call.name)
     return codec.encode(Prompt().write_result(call, answer.result)) + b"\n"
@@ -179,14 +175,6 @@ def introduce(catalog: Mapping[str, Any], instructions: str | None = None) -> st
     )
     tools = f"Tools:\n{catalog['promptList']}"
     return _join(*parts, _HOW_TO_CALL, tools, "Parameters, as JSON Schema:\n" + "\n".join(schemas))
-
-
-def _format_history(messages: Sequence[Message]) -> str:
-    """Return the conversation so far as text, for a new process."""
-    if not messages:
-        return ""
-    lines = "\n".join(f"{'User' if item.role == 'user' else 'You'}: {item.text}" for item in messages)
-    return f"The conversation so far:\n{lines}"
 
 
 def _join(*parts: str) -> str:
@@ -249,12 +237,15 @@ class GeminiCLI:
     async def send(self, text: str) -> None:
         session = self._session
         introduction = introduce(session.toolCatalog or {"functionSchema": []}, session.instructions)
-        history = _format_history(session.messages)
+        said = [f"{'User' if item.role == 'user' else 'You'}: {item.text}" for item in session.messages]
+        history = "\n".join(["The conversation so far:", *said]) if said else ""
         self._transcript = _join(introduction, history, f"User: {text}") + "\n"
         self._is_working, self._printed = True, []
 
     async def answer(self, answers: Sequence[ToolAnswer]) -> None:
-        calls = "".join(_call_line(item.call) for item in answers if item.call.name)
+        called = [item.call for item in answers if item.call.name]
+        lines = [{"tool_call": {"name": call.name, "args": dict(call.arguments)}} for call in called]
+        calls = "".join(f"{codec.encode_text(line)}\n" for line in lines)
         results = b"".join(result_line(item) for item in answers).decode()
         said = "".join(self._printed).strip()
         self._transcript += f"You: {said}\n{calls}{results}Go on.\n"

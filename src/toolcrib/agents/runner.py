@@ -325,7 +325,9 @@ class Exchange:
             async with asyncio.timeout(limit_s + _TOOL_GRACE_S) as scope:
                 return await self._toolbox.call(call.name, call.arguments, limit_s)
         except ToolNotFoundError:
-            return _refuse(self._explain_unknown(call.name))
+            shown, known = call.name[:_MAX_SHOWN], [tool.name for tool in self._session.tools]
+            hint = suggest(shown, known, "use one of the tools in the list")  # the model knows them
+            return _refuse(f"There is no tool '{shown}': {hint}")
         except TimeoutError as error:
             if not scope.expired():
                 return _refuse(str(error) or f"Tool '{call.name}' timed out.")
@@ -335,12 +337,6 @@ class Exchange:
         except Exception:
             logger.exception("calling '%s' failed", call.name)
             return _refuse(f"Tool '{call.name}' failed unexpectedly.")
-
-    def _explain_unknown(self, name: str) -> str:
-        """Suggest another name: the model knows these tools, so nothing is disclosed."""
-        known = [tool.name for tool in self._session.tools]
-        hint = suggest(name[:_MAX_SHOWN], known, "use one of the tools in the list")
-        return f"There is no tool '{name[:_MAX_SHOWN]}': {hint}"
 
 
 def _stopped() -> AgentError:

@@ -99,21 +99,16 @@ def _find_settings(kind: type) -> tuple[Setting, ...]:
         options = dict(field.metadata)
         key = options.pop("key", field.name)
         if key is not None:
-            hint, is_optional = _split_optional(hints[field.name])
+            hint = hints[field.name]
+            members = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+            is_optional = type(None) in members  # values are converted to the first member of a union
             is_required = field.default is field.default_factory is dataclasses.MISSING
-            found.append(Setting(field.name, key, hint, is_optional, is_required, **options))
+            found.append(Setting(field.name, key, members[0], is_optional, is_required, **options))
     return tuple(found)
 
 
 settings_of: Callable[[type], tuple[Setting, ...]] = functools.cache(_find_settings)
 """Returns the settings of a dataclass. Fields with `key=None` are not settings."""
-
-
-def _split_optional(hint: Any) -> tuple[Any, bool]:
-    """Return the first member of a union, which values are converted to, and whether None is one."""
-    if get_origin(hint) not in (Union, types.UnionType):
-        return hint, False
-    return get_args(hint)[0], type(None) in get_args(hint)
 
 
 # --- values ------------------------------------------------------------------------------------------
