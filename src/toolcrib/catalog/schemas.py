@@ -1,4 +1,4 @@
-"""Relations and plain forms of JSON Schemas.
+"""Relations, plain forms and short texts of JSON Schemas.
 
     covers({"type": "number"}, {"type": "integer"})                  # True
     flatten({"allOf": [{"type": "string"}, {"maxLength": 5}]})       # {"type": "string", "maxLength": 5}
@@ -446,3 +446,67 @@ class _Expander:
             return node
         fixed = {"enum": [node.pop("const")]}
         return {**node, "allOf": [*node.get("allOf", ()), fixed]} if "enum" in node else {**node, **fixed}
+
+
+# --- schemas as text ---------------------------------------------------------------------------------------
+
+_MAX_TEXT = 300
+_MAX_CHOICES, _MAX_SHORT_CHOICES = 60, 6
+_MAX_TYPE_DEPTH = 5
+
+
+def show_value(value: Any) -> str:
+    text = codec.encode_text(value)
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."
+
+
+def show_type(node: Any, depth: int = 0, root: Mapping[str, Any] | None = None) -> str:
+    """Return a schema as a short type: `{street: string, zip?: string}[]`. With the `root` of a schema that
+    has references, they are named, and objects are not written out: `Address[]`."""
+    if is_nothing(node):
+        return "nothing"
+    if not isinstance(node, Mapping) or is_anything(node) or depth > _MAX_TYPE_DEPTH:
+        return "any"
+    if root is not None and "$ref" in node:
+        name = str(node["$ref"]).rpartition("/")[2]
+        definitions = root.get("$defs")
+        target = definitions.get(name) if isinstance(definitions, Mapping) else None
+        is_enum = isinstance(target, Mapping) and "enum" in target
+        return show_type(target, depth + 1, root) if is_enum else name
+    most = _MAX_CHOICES if root is None else _MAX_SHORT_CHOICES
+    values = [node["const"]] if "const" in node else node.get("enum")
+    if isinstance(values, list | tuple):
+        return " | ".join([*map(show_value, values[:most]), *["..."] * (len(values) > most)])
+    named = node.get("type")
+    for keyword, sign in (("anyOf", " | "), ("oneOf", " | "), ("allOf", " & ")):
+        if isinstance(node.get(keyword), list) and not named:
+            parts = list(dict.fromkeys(show_type(branch, depth, root) for branch in node[keyword]))
+            return sign.join([*parts[:most], *["..."] * (len(parts) > most)])
+    types = list(named) if isinstance(named, list | tuple) else [named] if named else []
+    types = types or sorted({TYPE_OF[key] for key in node if key in TYPE_OF}) or ["any"]
+    return " | ".join(_show_one_type(str(name), node, depth, root) for name in types)
+
+
+def _show_one_type(name: str, node: Mapping[str, Any], depth: int, root: Mapping[str, Any] | None) -> str:
+    if name == "object" and root is None:
+        return _show_object(node, depth)
+    if name != "array":
+        return f"{name} ({node['format']})" if root is not None and node.get("format") else name
+    if isinstance(node.get("prefixItems"), list):
+        return f"[{', '.join(show_type(item, depth + 1, root) for item in node['prefixItems'])}]"
+    inner = show_type(node.get("items", {}), depth + 1, root)
+    return f"({inner})[]" if " | " in inner and not inner.startswith("{") else f"{inner}[]"
+
+
+def _show_object(node: Mapping[str, Any], depth: int) -> str:
+    required = node.get("required", ())
+    parts = []
+    for name, inner in node.get("properties", {}).items():
+        if not is_nothing(inner):
+            shown = name if name.isidentifier() else show_value(name)
+            parts.append(f"{shown}{'' if name in required else '?'}: {show_type(inner, depth + 1)}")
+    parts += [f"{name}: any" for name in required if name not in node.get("properties", {})]
+    rest = node.get("additionalProperties")
+    if isinstance(rest, Mapping) and not is_anything(rest):
+        parts.append(f"[name]: {show_type(rest, depth + 1)}")
+    return f"{{{', '.join(parts)}}}" if parts else "object"

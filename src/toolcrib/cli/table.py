@@ -14,6 +14,7 @@ from itertools import groupby, islice
 from textwrap import indent
 from typing import Any
 
+from toolcrib.catalog.schemas import show_type
 from toolcrib.cli.output import Terminal, format_source, shorten_paths
 from toolcrib.cli.text import (
     NAME_STYLE,
@@ -40,7 +41,6 @@ MIN_WIDTH = 8
 GAP = "  "
 _LONG_WORD = 30
 """Longer words may be broken, such as URLs in a description."""
-_MAX_CHOICES = 6
 _MAX_PARAMETERS = 20
 _MAX_SIGNATURE = 600
 _MAX_FIELDS = 200
@@ -383,33 +383,6 @@ def _read_properties(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], Cont
     )
 
 
-def type_name(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
-    """Return the type of a schema for people: `array of integer`, `"a" | "b"`."""
-    if not isinstance(schema, Mapping) or depth > 3:
-        return "any"
-    if "$ref" in schema:
-        name = str(schema["$ref"]).rpartition("/")[2]
-        definitions = root.get("$defs")
-        target = definitions.get(name) if isinstance(definitions, Mapping) else None
-        is_enum = isinstance(target, Mapping) and "enum" in target
-        return type_name(target, root, depth + 1) if is_enum else cut(name)
-    values = [schema["const"]] if "const" in schema else schema.get("enum")
-    if isinstance(values, list | tuple):
-        shown = [json.dumps(value, ensure_ascii=False, default=str) for value in values[: _MAX_CHOICES + 1]]
-        return _alternatives(map(cut, shown))
-    for keyword in ("anyOf", "oneOf"):
-        if isinstance(schema.get(keyword), list):
-            return _alternatives(type_name(item, root, depth + 1) for item in schema[keyword])
-    kind = schema.get("type")
-    if isinstance(kind, list):
-        return _alternatives(map(cut, kind))
-    if kind == "array" and isinstance(schema.get("items"), Mapping):
-        return f"array of {type_name(schema['items'], root, depth + 1)}"
-    if kind is None:
-        return "any"
-    return f"{cut(kind)} ({cut(schema['format'])})" if schema.get("format") else cut(kind)
-
-
-def _alternatives(names: Iterable[str]) -> str:
-    items = list(islice(dict.fromkeys(names), _MAX_CHOICES + 1))
-    return " | ".join([*items[:_MAX_CHOICES], "..."] if len(items) > _MAX_CHOICES else items)
+def type_name(schema: Any, root: Mapping[str, Any]) -> str:
+    """Return the type of a schema for people: `integer[]`, `"a" | "b"`."""
+    return cut(show_type(schema, root=root))

@@ -435,7 +435,7 @@ IN_COMMANDS = [
         error: Invalid arguments for tool 'order':
         - 'itmes': not a parameter of this tool (did you mean 'items'?)
         - 'items': required, but missing
-        hint: parameters: items: array of object, note?: string
+        hint: parameters: items: object[], note?: string
         """,
     ),
     Mistake(
@@ -443,7 +443,7 @@ IN_COMMANDS = [
         'call order items:=[{"article":"x","quantitty":2}] -t shop.py',
         """\
         error: Invalid arguments for tool 'order': 'items[0].quantitty': not a known name (did you mean 'quantity'?)
-        hint: parameters: items: array of object, note?: string
+        hint: parameters: items: object[], note?: string
         """,
     ),
     Mistake(

@@ -59,7 +59,7 @@ def test_all_details_of_a_tool_are_shown(cli: CommandLine) -> None:
         '"metric" | "imperial"',
         'default "metric"',
         "integer, minimum 1, maximum 10",
-        "array of string",
+        "string[]",
         "optional",
         "Degrees by day",
         "outside",
@@ -104,12 +104,12 @@ def test_the_fields_of_nested_parameters_are_shown(cli: CommandLine) -> None:
     start = done.stdout.index("PARAMETER")
     rows = [line.split("  ") for line in done.stdout[start:].split("\n\n")[0].splitlines()[1:]]
     assert [[cell.strip() for cell in row if cell] for row in rows] == [
-        ["lines", "array of Line", "required", "-"],
+        ["lines", "Line[]", "required", "-"],
         ["lines[].article", "string", "required", "-"],
         ["lines[].quantity", "integer", "default 1", "-"],
         ["lines[].size", "Size | null", "optional", "-"],
         ["lines[].size.width", "number", "required", "In mm"],
-        ["lines[].parts", "array of Line", "default []", "-"],
+        ["lines[].parts", "Line[]", "default []", "-"],
         ["spare", "object", "required", "-"],
         ["spare.*.width", "number", "required", "In mm"],
         ["urgent", "boolean", "default false", "-"],
