@@ -1,4 +1,4 @@
-"""The command line: one module per command, loaded when the command is used.
+"""The command line: each module has one command or a few, and is loaded when one is used.
 
 `main` is the entry point of the `toolcrib` script. Importing this package loads click but no engine.
 """

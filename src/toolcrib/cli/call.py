@@ -273,14 +273,15 @@ def read(
 async def _read_remotely(
     client: Client, uri: str, options: RequestOptions, terminal: Terminal
 ) -> list[Block] | None:
-    """Return the contents of a resource, as MCP sends them; None after printing why there are none."""
+    """Return the contents of a resource, as MCP sends them; None after printing why there are none. Raise
+    CommandError if there is no such resource."""
     try:
         return [contents_block(item) for item in await client.read(uri, **options)]
     except RemoteError as error:
         known = await list_remote_features(client, "resources")
-        is_listed = any(tool.name == uri or matches_template(tool, uri) for tool in known)
-        hint = None if is_listed else suggest(uri, [tool.name for tool in known])
-        terminal.message("error", error.message, hint)
+        if not any(tool.name == uri or matches_template(tool, uri) for tool in known):
+            raise CommandError(error.message, suggest(uri, [tool.name for tool in known])) from None
+        terminal.message("error", error.message)
         return None
 
 

@@ -55,7 +55,7 @@ def test_a_resource_is_read(cli: CommandLine, address: str, protocol: str) -> No
     assert cli.json(*words, "shop://logo", "--json") == {"contents": [logo]}
     done = cli.run(*words, "shop://lgo")
     text = "error: Resource not found: shop://lgo\nhint: did you mean 'shop://logo'?\n"
-    assert (done.exit_code, done.stdout, done.stderr) == (1, "", text)
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", text)
     done = cli.run(*words, "orders://x/invoice")
     assert (done.exit_code, "expected integer" in done.stderr, "hint" in done.stderr) == (1, True, False)
 
