@@ -43,10 +43,10 @@ PATH = "/mcp"
 class HTTPOptions:
     """Options of a server on HTTP.
 
-    `allowed_hosts` and `allowed_origins` are accepted besides the server's own address. `pair` serves the
-    older HTTP+SSE transport as well. `insecure` allows callers from other machines without authentication.
-    `workers` is the number of processes that serve together. `wait_for_turn` is awaited before connections
-    are accepted, and returns the sockets. Without `catches_signals`, cancel the coroutine to stop the server.
+    `allowed_hosts` and `allowed_origins` are accepted besides the server's own address. `insecure` allows
+    callers from other machines without authentication. `workers` is the number of processes that serve
+    together. `wait_for_turn` is awaited before connections are accepted, and returns the sockets. Without
+    `catches_signals`, cancel the coroutine to stop the server.
     """
 
     host: str = "127.0.0.1"
@@ -54,7 +54,6 @@ class HTTPOptions:
     path: str = PATH
     allowed_hosts: Sequence[str] = ()
     allowed_origins: Sequence[str] = ()
-    pair: bool = True
     insecure: bool = False
     workers: int = 1
     times: Timeouts | None = None
@@ -232,7 +231,6 @@ class Transports:
             self.engine,
             hosts,
             path=options.path,
-            legacy_sse=options.pair,
             auth=self._auth(options),
             mounts=self._mounts(),
             is_healthy=lambda: enforcer is None or enforcer.is_healthy(),

@@ -47,7 +47,6 @@ class Endpoint:
         hosts: HostCheck,
         *,
         path: str = "/mcp",
-        legacy_sse: bool = True,
         auth: AuthMiddleware | None = None,
         mounts: Sequence[Mount] = (),
         is_healthy: Callable[[], bool] = lambda: True,
@@ -66,7 +65,7 @@ class Endpoint:
         self.heads = HeadCache()
         self.starter: EagerStarter | None = None
         self._replay_budget = ReplayBudget()
-        self._legacy_sse = LegacySSE(engine) if legacy_sse and engine.settings.keeps_sessions else None
+        self._legacy_sse = LegacySSE(engine) if engine.settings.keeps_sessions else None
 
     def drain(self, *, serves_rest: bool = False) -> None:
         """End the streams, and accept nothing new unless `serves_rest`."""
