@@ -28,10 +28,10 @@ from toolcrib.cli.output import Progress, Terminal, open_terminal
 from toolcrib.cli.questions import Prompter
 from toolcrib.cli.text import suggest
 from toolcrib.client import Client, RemoteTool, StdioTransport, Transport
-from toolcrib.client import resources as clients
+from toolcrib.client import entries as clients
 from toolcrib.client.client import DEFAULT_TIMEOUT_S
+from toolcrib.client.entries import parse_tool, read_items
 from toolcrib.client.session import VERSIONS
-from toolcrib.client.tools import parse_tool, read_items
 from toolcrib.component import Component
 from toolcrib.config import LockConfig
 from toolcrib.content import Block

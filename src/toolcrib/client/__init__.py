@@ -5,8 +5,7 @@ async with Client("http://127.0.0.1:8000/mcp") as client:
 """
 
 from toolcrib.client.client import Client
-from toolcrib.client.http import HttpTransport, LegacySseTransport
-from toolcrib.client.resources import (
+from toolcrib.client.entries import (
     Completion,
     PromptArgument,
     PromptMessage,
@@ -14,11 +13,12 @@ from toolcrib.client.resources import (
     RemotePrompt,
     RemoteResource,
     RemoteTemplate,
+    RemoteTool,
     ResourceContents,
 )
+from toolcrib.client.http import HttpTransport, LegacySseTransport
 from toolcrib.client.skills import RemoteSkill, SkillFile
 from toolcrib.client.tasks import TaskHandle, TaskStatus
-from toolcrib.client.tools import RemoteTool
 from toolcrib.client.transport import MemoryTransport, Pipe, StdioTransport, Transport
 
 __all__ = [

@@ -13,23 +13,27 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from toolcrib import __version__
 from toolcrib.client.changes import ChangeWatcher, OnChange, OnUpdate
-from toolcrib.client.http import HttpTransport, LegacySseTransport, argument_headers
-from toolcrib.client.resources import (
+from toolcrib.client.entries import (
     Completion,
     PromptResult,
     RemotePrompt,
     RemoteResource,
     RemoteTemplate,
+    RemoteTool,
     ResourceContents,
     parse_prompt,
     parse_resource,
     parse_template,
+    parse_tool,
     read_completion,
     read_contents,
+    read_items,
     read_prompt_result,
+    read_result,
     write_arguments,
     write_reference,
 )
+from toolcrib.client.http import HttpTransport, LegacySseTransport, argument_headers
 from toolcrib.client.session import (
     LEGACY,
     NO_LISTENERS,
@@ -49,7 +53,6 @@ from toolcrib.client.skills import EXTENSION as SKILLS
 from toolcrib.client.skills import MAIN_FILE, RemoteSkill, parse_skill, verify_file
 from toolcrib.client.tasks import EXTENSION as TASKS
 from toolcrib.client.tasks import TaskChannel, TaskHandle
-from toolcrib.client.tools import RemoteTool, parse_tool, read_items, read_result
 from toolcrib.client.transport import SessionEndedError, StdioTransport, Transport
 from toolcrib.content import Result
 from toolcrib.context import Root

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolcrib.client.resources import ResourceContents
+from toolcrib.client.entries import ResourceContents
 from toolcrib.errors import InvalidResponseError, SourceError
 
 EXTENSION = "io.modelcontextprotocol/skills"

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
-from toolcrib.client.tools import read_result
+from toolcrib.client.entries import read_result
 from toolcrib.content import Result
 from toolcrib.errors import (
     ClientError,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolcrib.client import Client, RemotePrompt, RemoteResource, RemoteTemplate, RemoteTool
 from toolcrib.client.client import OTHER_ATTRIBUTES
-from toolcrib.client.resources import Completion, PromptResult, ResourceContents
+from toolcrib.client.entries import Completion, PromptResult, ResourceContents
 from toolcrib.component import is_marked
 from toolcrib.content import Result
 from toolcrib.context import ANONYMOUS, LOCAL, Principal

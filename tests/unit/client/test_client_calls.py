@@ -9,7 +9,7 @@ import pytest
 
 from toolcrib.client import Client
 from toolcrib.client import client as client_module
-from toolcrib.client.tools import parse_tool, read_items
+from toolcrib.client.entries import parse_tool, read_items
 from toolcrib.errors import ConfigurationError, InvalidResponseError, RemoteError, ToolNotFoundError
 
 from .scripted_server import DISCOVERED, ScriptedServer, both, legacy, modern, silence, text

@@ -1,23 +1,49 @@
-"""Parse the resources, prompts and completions that a server sends. Input is untrusted."""
+"""Parse the tools, resources, prompts and results that a server sends. Input is untrusted."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from toolcrib.client.session import SERVER_INFO
-from toolcrib.client.tools import is_block
-from toolcrib.content import Block
-from toolcrib.errors import InvalidArgumentsError, InvalidResponseError
+from toolcrib.content import Block, Result
+from toolcrib.definition import ToolDefinition
+from toolcrib.errors import InvalidArgumentsError, InvalidResponseError, InvalidSchemaError, Location
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RemoteTool:
+    """A tool of another server; `wire` is its definition as received."""
+
+    definition: ToolDefinition
+    wire: Mapping[str, Any] = field(repr=False)
+    header_arguments: Mapping[tuple[str, ...], str] = field(default_factory=dict, repr=False)
+    """The path of each argument that is repeated in an HTTP header, and the header's name."""
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def description(self) -> str:
+        return self.definition.description
+
+    @property
+    def input_schema(self) -> Mapping[str, Any]:
+        return self.definition.input_schema
+
+    @property
+    def output_schema(self) -> Mapping[str, Any] | None:
+        return self.definition.output_schema
 
 
 @dataclass(frozen=True)
@@ -111,6 +137,46 @@ class Completion:
 # --- lists -----------------------------------------------------------------------------------------------
 
 
+def read_items(items: Any, label: str, what: str, parse: Callable[[Mapping[str, Any]], T]) -> Iterator[T]:
+    """Yield the entries of one page of a list, skipping invalid ones with a warning."""
+    if not isinstance(items, list):
+        raise InvalidResponseError(f"{label} sent a list of {what}s without entries")
+    for item in items:
+        try:
+            if not isinstance(item, Mapping):
+                raise ValueError("not an object")
+            yield parse(item)
+        except ValueError as error:
+            logger.warning("%s lists an invalid %s: %s", label, what, error)
+
+
+def parse_tool(item: Mapping[str, Any], label: str, *, over_http: bool) -> RemoteTool:
+    """Parse an entry of tools/list. Raises ValueError."""
+    if not isinstance(item.get("name"), str):
+        raise ValueError("missing name")
+    name, schema, output = item["name"], item.get("inputSchema"), item.get("outputSchema")
+    if not isinstance(schema, Mapping):
+        raise ValueError(f"'{name:.100}' has no inputSchema")
+    annotations, icons, meta = item.get("annotations"), item.get("icons"), item.get("_meta")
+    definition = ToolDefinition(
+        name=name,
+        description=_text(item, "description") or "",
+        input_schema=schema,
+        output_schema=output if isinstance(output, Mapping) else None,
+        title=_text(item, "title"),
+        annotations=annotations if isinstance(annotations, Mapping) else {},
+        icons=icons if isinstance(icons, list) and all(isinstance(icon, Mapping) for icon in icons) else (),
+        meta=meta if isinstance(meta, Mapping) else {},
+        source=Location(label),
+    )
+    try:
+        # Over HTTP an invalid x-mcp-header makes the tool uncallable; other transports ignore it.
+        header_arguments = definition.mirrored if over_http else {}
+    except (InvalidSchemaError, RecursionError) as error:
+        raise ValueError(f"'{name:.100}': {error}") from None
+    return RemoteTool(definition, item, header_arguments)
+
+
 def parse_resource(item: Mapping[str, Any]) -> RemoteResource:
     """Parse an entry of resources/list. Raises ValueError."""
     size = item.get("size")
@@ -176,6 +242,31 @@ def _text(item: Mapping[str, Any], key: str) -> str | None:
 
 
 # --- results ---------------------------------------------------------------------------------------------
+
+
+def read_result(result: Mapping[str, Any], label: str) -> Result:
+    """Parse the result of a call. Raises InvalidResponseError."""
+    content = result.get("content", [])
+    if not isinstance(content, list) or not all(is_block(item) for item in content):
+        raise InvalidResponseError(f"{label} returned invalid content")
+    if "content" not in result and "structuredContent" not in result:
+        raise InvalidResponseError(f"{label} returned a result without content")
+    meta = result.get("_meta")
+    meta = {key: item for key, item in meta.items() if key != SERVER_INFO} if isinstance(meta, dict) else None
+    return Result(
+        content,
+        result.get("structuredContent"),
+        is_error=result.get("isError") is True,
+        is_structured="structuredContent" in result,
+        meta=meta or None,
+    )
+
+
+def is_block(item: Any) -> bool:
+    """Return whether an item of a result is a content block."""
+    if not isinstance(item, dict) or not isinstance(item.get("type"), str):
+        return False
+    return item["type"] != "text" or isinstance(item.get("text"), str)
 
 
 def read_contents(result: Mapping[str, Any], label: str) -> list[ResourceContents]:
