@@ -43,7 +43,7 @@ RELEASE = "tests/release"
 APART = (CONFORMANCE, RELIABILITY, RELEASE)
 """Tests with a command of their own."""
 PATIENT = ("-o", "faulthandler_timeout=900")
-"""For suites with tests that take longer than the two minutes of pyproject.toml."""
+"""For suites with tests that take longer than pyproject.toml allows."""
 COSTS = ("tests/reliability/test_request_cost.py", "tests/reliability/test_schema_bombs.py")
 """They measure CPU time, so nothing else runs beside them."""
 BENCH_LOCK = ROOT / "requirements" / "bench.lock"

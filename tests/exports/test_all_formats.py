@@ -23,6 +23,7 @@ def test_there_are_forty_awkward_tools_with_valid_arguments() -> None:
         assert validator.is_valid(item.arguments), item.name
 
 
+@pytest.mark.requirement("G-04")
 @pytest.mark.parametrize("to", PROVIDERS)
 def test_all_but_two_are_exported_and_those_have_a_reason(to: str) -> None:
     found = Offer(to).found

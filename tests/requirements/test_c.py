@@ -11,14 +11,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.support.records.catalogs import mark
 from toolcrib import build_catalog, get_catalog_cached
-from toolcrib.catalog.build import catalog_findings
 from toolcrib.cli import app
-from toolcrib.validation.validator import check_schema
 
 KEYS = ["version", "hash", "count", "promptList", "functionSchema"]
-PERMISSIVE = {"type": ["string", "number", "boolean", "object", "array", "null"]}
 ADAPTER = '''\
 """The bridge between agents and the editor."""
 from pathlib import Path
@@ -101,18 +97,6 @@ def test_the_description_is_the_first_line_of_the_docstring() -> None:
     assert entry["description"] == "Run a command in the editor."
 
 
-@pytest.mark.requirement("C-05", "C-14")
-@pytest.mark.usefixtures("adapter")
-def test_the_prompt_lists_names_descriptions_and_examples() -> None:
-    assert build_catalog()["promptList"] == (
-        "- unity_command: Run a command in the editor.\n"
-        '  e.g. unity_command("spawn", {"name": "cube"})\n'
-        '  e.g. unity_command("list")\n'
-        "- move: Move the selection.\n"
-        "- choose: Choose a mode."
-    )
-
-
 @pytest.mark.requirement("C-06")
 def test_the_adapter_is_read_and_never_run(adapter: Path) -> None:
     before = set(sys.modules)
@@ -135,15 +119,6 @@ def test_simple_annotations_become_their_json_types() -> None:
     assert properties(catalog, "move")["path"] == {"type": "array", "default": []}
 
 
-@pytest.mark.requirement("C-09", "X-17")
-@pytest.mark.usefixtures("adapter")
-def test_anything_that_has_no_annotation_or_an_unknown_one_is_permissive() -> None:
-    catalog = build_catalog()
-    assert properties(catalog, "move")["note"] == PERMISSIVE
-    assert properties(catalog, "move")["who"] == PERMISSIVE
-    assert "unresolved-hint" in [finding.code for finding in catalog_findings()]
-
-
 @pytest.mark.requirement("C-10", "X-21")
 @pytest.mark.usefixtures("adapter")
 def test_required_are_those_without_a_default_and_it_is_always_shown() -> None:
@@ -156,26 +131,6 @@ def test_required_are_those_without_a_default_and_it_is_always_shown() -> None:
         "properties": {},
         "required": [],
     }
-
-
-@pytest.mark.requirement("C-11", "X-38")
-def test_every_schema_is_checked_and_a_wrong_one_is_left_out(adapter: Path) -> None:
-    wrong = """
-@mcp.tool()
-def all_of(*anything):
-    '''Take anything.'''
-"""
-    adapter.write_text(ADAPTER + wrong)
-    Path("tools.json").write_text(
-        '[{"name": "bad", "description": "Be bad", "schema": {"type": "object", "required": 5}},'
-        '{"name": "good", "description": "Be good", "schema": {"type": "object"}}]'
-    )
-    for place, names in ((adapter, ["unity_command", "move", "choose"]), ("tools.json", ["good"])):
-        catalog = build_catalog(place)
-        assert list(functions(catalog)) == names
-        for entry in catalog["functionSchema"]:
-            check_schema(entry["parameters"])
-        assert any(finding.level == "error" for finding in catalog_findings(place))
 
 
 @pytest.mark.requirement("C-13")
@@ -202,46 +157,6 @@ def test_the_cache_is_a_file_below_the_project() -> None:
     assert Path("elsewhere/catalog.json").is_file()
 
 
-@pytest.mark.requirement("C-17", "X-36")
-def test_the_cache_answers_while_everything_it_was_made_of_is_the_same(adapter: Path) -> None:
-    first = get_catalog_cached()
-    marked = mark(Path(".cache/tool_catalog.json"))
-    assert get_catalog_cached() == marked != first
-    adapter.write_text(ADAPTER.replace("Move the", "Shift the"))
-    assert "- move: Shift the selection." in get_catalog_cached()["promptList"]
-    assert get_catalog_cached() == build_catalog()
-
-
-@pytest.mark.requirement("X-36")
-def test_a_file_that_the_adapter_imports_counts_for_the_cache_and_not_for_the_hash(
-    adapter: Path,
-) -> None:
-    kinds = adapter.with_name("kinds.py")
-    kinds.write_text("from typing import Literal\nMode = Literal['a']\n")
-    source = ADAPTER.replace("from pydantic", "from kinds import Mode\nfrom pydantic")
-    adapter.write_text(source.replace('Literal["fast", "slow"]', "Mode"))
-    first = get_catalog_cached()
-    assert properties(first, "choose")["mode"] == {"type": "string", "enum": ["a"]}
-    kinds.write_text("from typing import Literal\nMode = Literal['b']\n")
-    second = get_catalog_cached()
-    assert properties(second, "choose")["mode"] == {"type": "string", "enum": ["b"]}
-    assert first["hash"] == second["hash"] == hashlib.sha1(adapter.read_bytes()).hexdigest()
-
-
-@pytest.mark.requirement("C-19")
-@pytest.mark.usefixtures("adapter")
-def test_anyone_who_follows_the_advice_is_understood_better() -> None:
-    Path("both.py").write_text(
-        "from toolcrib import tool\n"
-        "@tool\ndef vague(x):\n    pass\n"
-        "@tool\ndef clear(x: int):\n    '''Say it clearly.\n\n    Example: clear(1)\n    '''\n"
-    )
-    catalog = build_catalog("both.py")
-    assert catalog["promptList"] == "- vague:\n- clear: Say it clearly.\n  e.g. clear(1)"
-    assert properties(catalog, "vague")["x"] == PERMISSIVE
-    assert properties(catalog, "clear")["x"] == {"type": "integer"}
-
-
 @pytest.mark.requirement("C-20")
 @pytest.mark.usefixtures("adapter")
 def test_literal_annotated_and_optional_are_known_too() -> None:
@@ -251,18 +166,6 @@ def test_literal_annotated_and_optional_are_known_too() -> None:
         "level": {"type": "integer", "minimum": 1, "maximum": 9},
         "tag": {"type": "string", "default": ""},
     }
-
-
-@pytest.mark.requirement("C-21", "G-16")
-def test_a_descriptor_tells_of_an_adapter_that_is_not_there(adapter: Path) -> None:
-    catalog = build_catalog()
-    adapter.unlink()
-    adapter.with_name("mcp_adapter.tools.json").write_text(json.dumps(catalog))
-    for again in (build_catalog(), get_catalog_cached(), get_catalog_cached()):
-        assert again["functionSchema"] == catalog["functionSchema"]
-        assert again["count"] == 3
-    Path("given.json").write_text(json.dumps({"tools": [{"name": "one", "description": "Do one thing"}]}))
-    assert list(functions(build_catalog(descriptor="given.json"))) == ["one"]
 
 
 @pytest.mark.requirement("C-21", "G-16")

@@ -12,16 +12,7 @@ import pytest
 from pydantic import Field
 
 from tests.support.definitions.hints import definition_of, schema_of
-from tests.support.servers.api_server import WeatherApp
 from toolcrib import InvalidArgumentsError, MCPServer, Tool
-from toolcrib.errors import InvalidSchemaError
-from toolcrib.registry.selection import tags_of
-
-REQUIRING: dict[str, Any] = {
-    "type": "object",
-    "properties": {"a": {"type": "number"}},
-    "required": ["a"],
-}
 
 
 @pytest.fixture
@@ -30,13 +21,6 @@ def server() -> MCPServer:
 
 
 # --- schemas -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.requirement("X-38")
-def test_every_schema_is_checked_with_nothing_more_to_install() -> None:
-    dangling = {"type": "object", "properties": {"a": {"$ref": "#/$defs/nowhere"}}}
-    with pytest.raises(InvalidSchemaError, match="nowhere"):
-        Tool.from_function(lambda arguments: "", name="a", input_schema=dangling).check()
 
 
 @pytest.mark.requirement("X-16")
@@ -94,40 +78,7 @@ def test_an_empty_list_of_required_names_is_accepted_either_way() -> None:
         assert tool.check().definition.input_schema == schema
 
 
-@pytest.mark.requirement("X-40")
-def test_a_listing_has_the_documents_three_keys_and_more_only_where_known() -> None:
-    bare = definition_of(lambda: None, name="bare", description="Does nothing.")
-    assert list(bare) == ["name", "description", "inputSchema"]
-    weather = definition_of(WeatherApp().get_weather, title="Weather", read_only=True)
-    assert list(weather) == ["name", "title", "description", "inputSchema", "outputSchema", "annotations"]
-    assert all("description" in schema for schema in weather["inputSchema"]["properties"].values())
-
-
 # --- words -------------------------------------------------------------------------------------------
-
-STYLES = {
-    "google": """Search.
-
-    Args:
-        query: what to look for
-        limit: how many
-    """,
-    "numpy": """Search.
-
-    Parameters
-    ----------
-    query : str
-        what to look for
-    limit : int, optional
-        how many
-    """,
-    "rest": """Search.
-
-    :param query: what to look for
-    :param limit: how many
-    :type limit: int
-    """,
-}
 
 
 @pytest.mark.requirement("G-02")
@@ -204,15 +155,6 @@ async def test_annotations_titles_and_output_schemas_are_published_and_kept(serv
     assert (result.structured_content, result.text) == ({"total": 2}, '{"total":2}')
 
 
-@pytest.mark.requirement("G-22")
-def test_tags_are_derived_from_annotations(server: MCPServer) -> None:
-    server.add(lambda: None, name="look", read_only=True, idempotent=True, tags=["files"])
-    server.add(lambda: None, name="wipe", destructive=True)
-    look, wipe = server.registry
-    assert set(tags_of(look)) == {"files", "read-only", "idempotent"}
-    assert server.registry.select(["tag:destructive"]) == [wipe]
-
-
 # --- data transfer objects -----------------------------------------------------------------------------
 
 
@@ -271,12 +213,3 @@ async def test_a_data_transfer_object_becomes_a_schema_an_object_and_data_again(
     result = await server.call("keep", {"item": {"name": "Ada", "mood": "wild"}})
     assert seen == [dto(name="Ada", mood=Mood.WILD)]
     assert result.structured_content == {"name": "Ada", "mood": "wild"}
-
-
-@pytest.mark.requirement("A-20")
-async def test_an_enum_is_a_parameter_and_a_result(server: MCPServer) -> None:
-    @server.tool
-    def other(mood: Mood) -> Mood:
-        return Mood.WILD if mood is Mood.CALM else Mood.CALM
-
-    assert (await server.call("other", {"mood": "calm"})).structured_content == "wild"

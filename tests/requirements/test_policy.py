@@ -8,14 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.definitions.document_z import Memory, refuse
 from tests.support.servers.http_servers import HTTP_STACKS, serving
 from tests.support.servers.key_server import Ring, ask_modern, call_modern, make_shop
 from tests.support.servers.policy_server import ANA, BEN, CONFIRM, YES, Bench, Voice, open_bench, until
-from toolcrib import MCPServer
-from toolcrib.context import Principal
 from toolcrib.errors import ToolNotFoundError
-from toolcrib.policy import Audit, Limit, Policy, Rule
+from toolcrib.policy import Audit, Limit, Rule
 from toolcrib.policy.audit import open_log
 
 
@@ -119,20 +116,6 @@ def test_callers_over_http_show_who_they_are(http_stack: str, tmp_path: Path) ->
     assert ring["ana"] not in ring.file.read_text()
 
 
-@pytest.mark.requirement("Z-27")
-async def test_names_types_and_duplicates_are_checked_with_a_policy_as_without() -> None:
-    server = MCPServer("safe", policy=Policy(rules=[Rule(deny=["secret_*"])]))
-    server.register_tool(Memory("secret_one"))
-    assert "already registered" in refuse(server, Memory("secret_one"))
-    for name in ("secret one", "../secret", "secret\n", "SECRET_ONE"):
-        assert "invalid" in refuse(server, Memory(name))
-    assert refuse(server, Memory(5)) == "Tool name must be string, got <class 'int'>"
-    async with server:
-        for name in ("secret_one", "SECRET_ONE", "secret_one@1", "secret_one\n"):
-            with pytest.raises(ToolNotFoundError):
-                await server.call(name, {})
-
-
 @pytest.mark.requirement("Z-28", "X-27")
 async def test_errors_name_no_other_tool_and_nothing_of_the_inside(tmp_path: Path) -> None:
     rules = [Rule(deny=["pay"]), Rule(deny=["wipe"], when={"what": {"prefix": "/"}})]
@@ -199,10 +182,3 @@ def test_anything_that_a_caller_sees_is_what_it_may_call(http_stack: str, tmp_pa
                 != f"Unknown tool: {tool}"
             ]
             assert callable_ == expected
-
-
-@pytest.mark.requirement("G-11")
-async def test_the_local_user_is_a_caller_like_any_other(tmp_path: Path) -> None:
-    async with open_bench(tmp_path, rules=[Rule(deny=["wipe"], who=["local"])]) as bench:
-        assert "wipe" not in [tool.name for tool in bench.server.list_tools()]
-        assert "wipe" in [tool.name for tool in bench.server.list_tools(Principal("key:ana"))]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import ANY
 
@@ -14,7 +13,6 @@ import pytest
 from tests.support.definitions.document_t import ADD, HELLO, SAMPLES, handle_add, handle_hello, sample_entry
 from tests.support.system.source_folders import forgotten_imports, write
 from toolcrib import Context, MCPServer, ToolError, collect, validate_tool_schema
-from toolcrib.catalog.lint import inspect_tools
 
 
 @pytest.fixture
@@ -37,10 +35,6 @@ def _forget() -> Iterator[None]:
 # --- validation ---------------------------------------------------------------------------------------
 
 
-def given(**facts: Any) -> SimpleNamespace:
-    return SimpleNamespace(**{"name": "hello_world", "description": "Greets", "inputSchema": HELLO, **facts})
-
-
 @pytest.mark.requirement("T-15")
 def test_required_may_be_left_out(server: MCPServer) -> None:
     schema = {"type": "object", "properties": {"name": {"type": "string"}}}
@@ -50,24 +44,6 @@ def test_required_may_be_left_out(server: MCPServer) -> None:
 
 
 # --- the document's own tests -------------------------------------------------------------------------
-
-
-@pytest.mark.requirement("T-17")
-def test_every_tool_has_name_description_and_an_object_schema(samples: MCPServer) -> None:
-    assert samples.list_tools()
-    for definition in samples.list_tools():
-        assert isinstance(definition.name, str)
-        assert isinstance(definition.description, str)
-        assert isinstance(definition.input_schema, dict)
-        assert definition.input_schema["type"] == "object"
-        assert "properties" in definition.input_schema
-
-
-@pytest.mark.requirement("T-18")
-def test_a_list_has_unique_names(samples: MCPServer) -> None:
-    names = [definition.name for definition in samples.list_tools()]
-    assert names
-    assert len(names) == len(set(names))
 
 
 @pytest.mark.requirement("T-19")
@@ -120,26 +96,6 @@ async def test_a_tool_that_is_listed_can_be_called(server: MCPServer) -> None:
     for definition in server.list_tools():
         assert (await server.call(definition.name)).content
     assert (await server.call("failing")).is_error
-
-
-@pytest.mark.requirement("T-24", "T-25")
-def test_advice_on_names_descriptions_and_parameters_is_given() -> None:
-    def DoStuff(value, mode: str = "fast") -> None:
-        """Things."""
-
-    def find_orders(customer: str, limit: int = 20) -> str:
-        """Find the orders of a customer. Use it before changing an order.
-
-        Args:
-            customer: Name of the customer, for example "Ada"
-            limit: How many at most
-        """
-        return customer
-
-    made = [found.tools[0] for found in (collect(DoStuff), collect(find_orders))]
-    codes = [{finding.code for finding in inspect_tools([item]).findings} for item in made]
-    assert {"name-style", "short-description", "undocumented-parameter", "untyped-parameter"} <= codes[0]
-    assert codes[1] == set()
 
 
 @pytest.mark.requirement("T-26")

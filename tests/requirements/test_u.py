@@ -16,10 +16,9 @@ from tests.support.definitions.document_u import (
     create_issue,
     without_output,
 )
-from tests.support.definitions.hints import codes, definition_of
+from tests.support.definitions.hints import codes
 from tests.support.servers.api_server import API, WeatherApp, api  # noqa: F401 - a fixture
-from toolcrib import APIApplication, MCPServer, Tool, ToolAlreadyExistsError, ToolRegistry
-from toolcrib.catalog.lint import inspect_tools
+from toolcrib import MCPServer, Tool, ToolRegistry
 from toolcrib.errors import SourceError
 from toolcrib.schema.docstrings import parse_docstring
 
@@ -72,35 +71,6 @@ def test_one_server_hosts_the_five_tools_of_two_applications(server: MCPServer) 
     assert len(server.registry) == 5
 
 
-@pytest.mark.requirement("U-05")
-def test_an_application_lists_bound_methods_whose_self_is_never_published() -> None:
-    app = GitHubApp()
-    assert isinstance(app, APIApplication)
-    assert all(callable(tool) for tool in app.list_tools())
-    for method in app.list_tools():
-        assert "self" not in definition_of(method)["inputSchema"]["properties"]
-
-
-@pytest.mark.requirement("U-23")
-def test_a_fresh_name_is_stored(server: MCPServer) -> None:
-    registry = ToolRegistry()
-    tool = registry.add(create_issue)
-    assert registry.get("create_issue") is tool
-    server.add(create_issue)
-    assert server._tools == {"create_issue": create_issue}
-
-
-@pytest.mark.requirement("U-24")
-def test_a_taken_name_is_an_error_that_says_where_both_are(server: MCPServer) -> None:
-    registry = ToolRegistry()
-    registry.add(create_issue)
-    with pytest.raises(ToolAlreadyExistsError, match="Tool 'create_issue' already registered") as caught:
-        registry.add(GitHubApp().create_issue)
-    assert caught.value.existing.line == create_issue.__code__.co_firstlineno
-    assert caught.value.source.line == GitHubApp.create_issue.__code__.co_firstlineno
-    assert len(registry) == 1
-
-
 @pytest.mark.requirement("U-25")
 async def test_the_same_name_in_two_applications_is_told_apart_by_namespaces(server: MCPServer) -> None:
     server.add(GitHubApp(), namespace="github")
@@ -127,31 +97,6 @@ def test_the_listing_has_name_description_and_schema_of_every_tool(server: MCPSe
     server.add(WeatherApp())
     listing = {"tools": [definition.to_wire() for definition in server.list_tools()]}
     assert [without_output(tool) for tool in listing["tools"]] == [GET_WEATHER]
-
-
-@pytest.mark.requirement("U-28")
-async def test_the_sample_application_gets_its_data_over_http(server: MCPServer, api: API) -> None:  # noqa: F811
-    app = WeatherApp(base_url=api.origin)
-    server.add(app)
-    async with server:
-        result = await server.call("get_weather", {"city": "London"})
-        assert result.structured_content == {"city": "London", "units": "metric", "temperature": 21.5}
-        failed = await server.call("get_weather", {"city": "Nowhere"})
-        assert failed.is_error
-        assert "city not found" in failed.text
-        assert app._get("/weather?q=Paris&units=metric").json()["city"] == "Paris"
-
-
-@pytest.mark.requirement("U-31")
-def test_the_documents_advice_is_given() -> None:
-    def search_repos(query, language=None):
-        """Search."""
-
-    tool = Tool.from_function(search_repos)
-    found = {finding.code for finding in inspect_tools([tool]).findings}
-    good = Tool.from_function(GitHubApp().create_issue)
-    assert found
-    assert not {finding.code for finding in inspect_tools([good]).findings} & found
 
 
 @pytest.mark.requirement("U-32")

@@ -81,6 +81,7 @@ class TestMaking:
         assert errors[0].tool == "one"
         assert errors[0].source.file
 
+    @pytest.mark.requirement("X-38")
     @pytest.mark.requirement("X-15")
     def test_a_schema_that_does_not_compile_is_found_by_checking(self) -> None:
         def build(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:

@@ -176,6 +176,7 @@ class TestOptions:
 
 
 class TestDefinition:
+    @pytest.mark.requirement("X-40")
     def test_lists_only_what_it_has(self) -> None:
         assert ToolDefinition("a").to_wire() == {"name": "a", "inputSchema": OBJECT}
         full = ToolDefinition(

@@ -34,6 +34,7 @@ async def error(server: MCPServer, tool: str, /, **arguments: Any) -> str:
     return result.text
 
 
+@pytest.mark.requirement("T-18")
 @pytest.mark.requirement("T-04")
 def test_five_tools_are_on_and_the_file_tools_off() -> None:
     server = MCPServer()
@@ -62,6 +63,7 @@ def test_groups_are_switched(switches: dict[str, bool], present: list[str], abse
     assert not any(name in server.registry for name in absent)
 
 
+@pytest.mark.requirement("T-17")
 @pytest.mark.requirement("T-04")
 def test_the_schemas_are_those_of_the_document(server: MCPServer) -> None:
     schemas = {tool.name: tool.input_schema for tool in server.list_tools()}

@@ -57,6 +57,7 @@ class Node:
 # --- words --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("C-05", "C-14")
 def test_a_prompt_has_the_first_line_of_the_docstring_and_every_example() -> None:
     assert prompt_lines(Tool.from_function(greet)) == (
         '- greet: Greet somebody.\n  e.g. greet("Ana")\n  e.g. greet("Bob",\n       loud=True)'
@@ -113,6 +114,7 @@ def test_objects_handlers_and_methods_have_descriptions_too() -> None:
 # --- schemas ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("C-09", "X-17")
 def test_only_parameters_without_a_type_accept_any() -> None:
     parameters = function_schema(Tool.from_function(greet))["parameters"]
     assert parameters == {
@@ -198,6 +200,7 @@ def test_invalid_tools_are_left_out_with_a_warning(
     assert [finding.tool for finding in catalog_findings(registry) if finding.level == "error"] == ["broken"]
 
 
+@pytest.mark.requirement("C-11", "X-38")
 def test_an_invalid_schema_is_left_out_and_a_large_one_is_not() -> None:
     def look(x: Annotated[str, Field(pattern="(?=a)b")]) -> None:
         """Look around."""
@@ -258,6 +261,7 @@ def test_a_catalog_is_a_descriptor_of_itself(tmp_path: Path) -> None:
     assert {**again, "hash": 0, "version": 0} == {**catalog, "hash": 0, "version": 0}
 
 
+@pytest.mark.requirement("C-21", "G-16")
 @pytest.mark.parametrize("name", ["mcp_adapter.tools.json", "elsewhere.json"])
 def test_a_descriptor_is_used_instead_of_a_missing_adapter(
     name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -301,6 +305,7 @@ def test_settings_name_the_sources_and_choose_among_them(
         build_catalog(["toolcrib.toml", "tools.json"])
 
 
+@pytest.mark.requirement("X-39")
 def test_several_files_are_hashed_by_their_names_and_hashes(tmp_path: Path) -> None:
     paths = [tmp_path / "b" / "two.json", tmp_path / "a.json"]
     paths[0].parent.mkdir()
@@ -351,6 +356,7 @@ def test_a_schema_of_draft_4_that_requires_nothing_is_in_the_catalog() -> None:
     assert "required" not in entry["parameters"]
 
 
+@pytest.mark.requirement("X-32")
 @pytest.mark.parametrize(
     ("text", "examples"),
     [

@@ -35,6 +35,7 @@ def is_cached(**given: object) -> bool:
     return get_catalog_cached(**given)["promptList"] == MARK  # type: ignore[arg-type]
 
 
+@pytest.mark.requirement("C-17", "X-36")
 def test_the_cache_answers_while_nothing_changes() -> None:
     built = get_catalog_cached()
     assert built == build_catalog()
@@ -424,6 +425,7 @@ IMPORTS = {
 }
 
 
+@pytest.mark.requirement("X-36")
 @pytest.mark.parametrize("name", IMPORTS)
 def test_a_change_of_an_imported_file_counts(tmp_path: Path, name: str) -> None:
     place, imports, hint = IMPORTS[name]

@@ -36,6 +36,7 @@ def Shout(text: str) -> str:
 '''
 
 
+@pytest.mark.requirement("G-14")
 def test_findings_are_printed_as_other_linters_do(cli: CommandLine) -> None:
     cli.write("tools.py", RISKY)
     done = cli.run("check", "tools.py")
@@ -140,6 +141,7 @@ def test_ignores_can_be_disregarded(cli: CommandLine) -> None:
     assert done.stdout.endswith("1 tool ok; 2 warnings.\n")
 
 
+@pytest.mark.requirement("G-14")
 def test_json_has_the_shape_of_the_other_lists(cli: CommandLine) -> None:
     path = cli.write("tools.py", RISKY)
     document = cli.json("check", "tools.py", "--json")

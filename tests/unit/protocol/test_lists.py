@@ -32,6 +32,7 @@ def test_no_tools_are_an_empty_page() -> None:
     assert read(ListCache(3).page("tools", (), MODERN, None)) == {"tools": []}
 
 
+@pytest.mark.requirement("G-21")
 def test_following_the_cursors_gives_every_tool_once_and_in_order() -> None:
     listings, listed = ListCache(3), tools(10)
     names: list[str] = []
@@ -48,6 +49,7 @@ def test_following_the_cursors_gives_every_tool_once_and_in_order() -> None:
     assert sizes == [3, 3, 3, 1]
 
 
+@pytest.mark.requirement("G-21")
 @pytest.mark.parametrize("cursor", ["", "x", "AAAA", "AAAAAAAAAAAAAAAAAAAAAA==", "\u00e9", "=", "AAAA\n"])
 def test_a_cursor_that_is_none_is_refused(cursor: str) -> None:
     with pytest.raises(RPCError) as refused:

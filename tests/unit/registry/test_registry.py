@@ -37,6 +37,7 @@ def heard(tools: ToolRegistry) -> list[Change]:
 # --- adding -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("U-23")
 def test_add_takes_a_tool_a_function_and_a_tool_object(tools: ToolRegistry) -> None:
     def add(a: int, b: int) -> int:
         return a + b
@@ -63,6 +64,7 @@ def test_add_returns_what_is_registered_under_its_name_here(tools: ToolRegistry)
     assert tool.name == "echo"
 
 
+@pytest.mark.requirement("U-24")
 @pytest.mark.requirement("X-03")
 def test_a_duplicate_is_refused_and_carries_both_places(tools: ToolRegistry) -> None:
     first, second = named("echo"), named("ECHO")

@@ -36,6 +36,7 @@ def names(include: list[str], exclude: list[str] | None = None) -> list[str]:
     return [tool.name for tool in select(TOOLS, include, exclude or [])]
 
 
+@pytest.mark.requirement("G-22")
 @pytest.mark.requirement("G-05", "X-28")
 @pytest.mark.parametrize(
     ("selector", "expected"),

@@ -93,6 +93,7 @@ def test_the_values_are_published(hint: Any, schema: dict[str, Any]) -> None:
     assert schema_of(hint) == schema
 
 
+@pytest.mark.requirement("A-20")
 @pytest.mark.parametrize(
     ("hint", "sent", "made"),
     [

@@ -18,6 +18,7 @@ from toolcrib.errors import APIError, ConfigurationError
 from toolcrib.sources.applications import APIApplication, Application
 
 
+@pytest.mark.requirement("U-28")
 def test_the_weather_application_of_document_u_works(api: API) -> None:
     app = WeatherApp(api.origin)
     assert app.get_weather("London") == {"city": "London", "units": "metric", "temperature": 21.5}

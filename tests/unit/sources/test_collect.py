@@ -143,6 +143,7 @@ def test_a_plain_class_is_a_callable_like_others() -> None:
 # --- applications -------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("U-05")
 def test_an_application_gives_its_tools_and_owns_them() -> None:
     app = MathApp()
     batch = collect(app)

@@ -64,6 +64,7 @@ def test_names_without_ascii_letters_get_a_valid_name(name: str) -> None:
     assert RULE.fullmatch(map_names([name])[name])
 
 
+@pytest.mark.requirement("G-07")
 @given(st.lists(st.text(min_size=1, max_size=90) | st.text("ab._/", min_size=1, max_size=70), unique=True))
 def test_any_names_become_valid_and_unique(names: list[str]) -> None:
     found = map_names(names)

@@ -41,6 +41,7 @@ def one(schema: dict[str, Any], to: str, **options: Any) -> Any:
     return export([tool], to, **options)
 
 
+@pytest.mark.requirement("G-04")
 def test_a_function_is_exported_without_loss_everywhere_and_strictly_to_openai() -> None:
     tool = Tool.from_function(move)
     for to in EXPORTERS:
@@ -88,6 +89,7 @@ def test_a_tool_that_cannot_be_strict_says_why() -> None:
     assert found.tools[0]["function"]["strict"] is False
 
 
+@pytest.mark.requirement("G-04")
 def test_an_invalid_tool_does_not_affect_the_others() -> None:
     found = export([named("one"), broken("two"), named("three")], "gemini")
     assert [tool["name"] for tool in found.tools] == ["one", "three"]

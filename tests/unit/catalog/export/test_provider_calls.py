@@ -119,6 +119,7 @@ def test_an_unknown_tool_is_an_error_with_a_suggestion(found: Export) -> None:
     assert call.error == "Unknown tool: zebra"
 
 
+@pytest.mark.requirement("G-07")
 def test_an_exported_name_is_mapped_to_the_tool() -> None:
     tool = Tool.from_handler(lambda arguments: 1, "files.read", "Read.", {"type": "object"})
     found = export([tool], "openai")

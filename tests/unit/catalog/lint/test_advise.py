@@ -39,6 +39,7 @@ def find_order(number: int, units: Literal["metric", "imperial"] = "metric") -> 
     return {}
 
 
+@pytest.mark.requirement("C-19")
 def test_a_well_documented_function_gets_no_advice() -> None:
     assert codes(find_order) == []
 
@@ -62,6 +63,7 @@ def test_every_finding_has_a_place_a_tool_and_a_hint() -> None:
         assert finding.level in ("advice", "warning")
 
 
+@pytest.mark.requirement("T-24", "A-16")
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -93,6 +95,7 @@ def test_a_name_in_another_style_gets_a_suggestion(name: str, better: str) -> No
     assert finding.hint == f"call it '{better}'"
 
 
+@pytest.mark.requirement("T-25")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -130,6 +133,7 @@ def test_a_function_without_a_docstring_is_reported() -> None:
     assert "missing-description" not in found
 
 
+@pytest.mark.requirement("U-31", "T-25", "A-17")
 def test_a_parameter_needs_a_description_and_a_type() -> None:
     def look_up(word, other: Any, third: str):  # type: ignore[no-untyped-def]
         """Look a word up in the book.
