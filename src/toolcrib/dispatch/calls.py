@@ -184,9 +184,7 @@ class CallRegistry:
         self.readers = 0
         self.on_readers: Callable[[], None] | None = None
         """Called when the first reader comes and when the last one has gone."""
-        self.ids: Iterator[str] = map(
-            "{}{:x}".format, itertools.repeat(secrets.token_hex(5)), itertools.count(1)
-        )
+        self.ids: Iterator[str] = map(secrets.token_hex(5).__add__, map(str, itertools.count(1)))
 
     def running(self) -> list[RunningCall]:
         """Return the calls that run or wait, in no particular order. Used on the event loop of the server."""

@@ -599,7 +599,9 @@ class Dispatcher:
         else:
             abandon = None if context is None else context.cancel
             clock = clock or (None if limit is None else Clock(limit))
-            outcome = await self.runner.run_thread(plan.slots, work, limit, abandon, clock, outlive)
+            outcome = await self.runner.run_thread(
+                plan.slots, work, limit, abandon, clock, outlive, needs_no_task=plan.needs_no_task
+            )
         if isinstance(outcome, Result):
             return outcome
         result: Result = await run_steps(
@@ -694,6 +696,7 @@ class Dispatcher:
         if component.kind == "tool" and not is_built_in:
             plan.budget = self._budget(component)
         plan.chain = self._compose(plan)
+        plan.needs_no_task = self.pipeline is None or not self.pipeline.has_middleware
         return plan
 
     def _refresh(self) -> None:

@@ -93,6 +93,7 @@ class Pipeline:
     def __init__(self, added: Iterable[Middleware] = (), policy: CallPolicy | None = None) -> None:
         self.policy = policy
         self._added = tuple(added)
+        self.has_middleware = bool(self._added)
         self._opened: list[Middleware] = []
         self._filters: list[Any] = [part for part in self._added if hasattr(part, "visible")]
         self._views: dict[tuple[Component, ...], tuple[Component, ...]] = {}

@@ -65,6 +65,8 @@ class Plan:
         """Stands for the tool in the keys of its kept results; another object from `forget` on."""
         self.chain: Next | None = None
         """The way through what is around its calls; None if nothing is."""
+        self.needs_no_task = False
+        """Whether no code of others runs on the event loop before a thread does: see `JobDone`."""
         self.is_built_in = False
         self.flaw: DefinitionError | None = None
         try:

@@ -98,6 +98,16 @@ class Stage(Enum):
     ENDED = "ended"
 
 
+class JobDone(asyncio.Future[None]):
+    """Done when a job has ended, or its time is over.
+
+    If it `needs_no_task`, no code but ours has run in the task that waits for it: a transport may go on
+    without that task.
+    """
+
+    needs_no_task = False
+
+
 class Job:
     """One piece of work: an event loop waits for it, a thread does it."""
 
@@ -123,6 +133,8 @@ class Job:
         work: Callable[[], Any],
         clock: Clock | None = None,
         outlive: Outlive | None = None,
+        *,
+        needs_no_task: bool = False,
     ) -> None:
         self.stage = Stage.WAITING  # only `ToolSlots` changes it, under its lock
         self.slots = slots
@@ -133,7 +145,8 @@ class Job:
         self._work: Callable[[], Any] | None = work
         self._waker = waker_of(self.loop)
         self._context = contextvars.copy_context()
-        self.future: asyncio.Future[None] = self.loop.create_future()
+        self.future = JobDone(loop=self.loop)
+        self.future.needs_no_task = needs_no_task
         self.value: Any = None
         self.error: BaseException | None = None
         self.is_refused = False
@@ -299,11 +312,13 @@ class Runner:
         on_abandon: Callable[[], None] | None = None,
         clock: Clock | None = None,
         outlive: Outlive | None = None,
+        *,
+        needs_no_task: bool = False,
     ) -> Any:
         """Run blocking code on a thread. `on_abandon` is called once if the call is abandoned."""
         if clock is None and timeout_s is not None:
             clock = Clock(timeout_s)
-        job = Job(slots, work, clock, outlive)
+        job = Job(slots, work, clock, outlive, needs_no_task=needs_no_task)
         is_admitted = slots.admit(job)
         if not is_admitted or (clock is not None and clock.left_s < EXACT_S):
             job.start_clock()

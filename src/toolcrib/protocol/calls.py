@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NO_REQUEST, RESERVED, InputNeeded, Principal, Question, RequestInfo
@@ -132,6 +132,14 @@ class Peer:
         return ()
 
 
+class Cancellable(Protocol):
+    """A task, or something else that a request waits in."""
+
+    def get_loop(self) -> asyncio.AbstractEventLoop: ...
+
+    def cancel(self) -> object: ...
+
+
 class PendingRequest:
     """A request that runs before its reply is known. The transport runs it, and may cancel it."""
 
@@ -142,7 +150,7 @@ class PendingRequest:
         self.id = id_
         self.is_cancelled = False
         self.is_gone = False
-        self.task: asyncio.Task[Any] | None = None
+        self.task: Cancellable | None = None
 
     def cancel(self) -> None:
         """Stop, and send nothing more."""

@@ -6,9 +6,9 @@ Stdio, the in-memory client and the older HTTP+SSE transport are pipes.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from toolcrib.context import LOCAL, Principal
 from toolcrib.protocol import Engine, Peer, PendingRequest, Reply
@@ -29,8 +29,8 @@ class Pipe:
         self._session.notify = send
         self._peer = self._make_peer(principal)
         self._starter: EagerStarter | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._open = 0  # requests whose replies wait for something
+        self._open: set[PendingRequest] = set()
+        """The requests whose replies wait for something."""
         self._drained: asyncio.Future[None] | None = None
         self._is_closed = False
         engine.pipes.add(self._session)
@@ -78,10 +78,12 @@ class Pipe:
         self._engine.pipes.discard(self._session)
         self._session.close()
         await asyncio.sleep(0)  # a task cancelled before its first step could not clean up
-        for task in list(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=1.0)
+        for request in tuple(self._open):
+            if request.task is not None:
+                request.task.cancel()
+        if self._open:
+            self._drained = asyncio.get_running_loop().create_future()
+            await asyncio.wait((self._drained,), timeout=1.0)
         if self._starter is not None:
             self._starter.close()
 
@@ -96,14 +98,11 @@ class Pipe:
         if isinstance(outcome, Reply) and outcome.committed is None:
             self._reply(outcome)
             return
-        self._open += 1
-        follow(request, outcome, self._end)
-        if isinstance(outcome, asyncio.Task):
-            self._tasks.add(outcome)
-            outcome.add_done_callback(self._tasks.discard)
+        self._open.add(request)
+        follow(request, outcome, functools.partial(self._end, request))
 
-    def _end(self, reply: Reply | None) -> None:
-        self._open -= 1
+    def _end(self, request: PendingRequest, reply: Reply | None) -> None:
+        self._open.discard(request)
         self._reply(reply)
         if not self._open and self._drained is not None and not self._drained.done():
             self._drained.set_result(None)

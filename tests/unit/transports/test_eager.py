@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from toolcrib.dispatch.runners import Runner, ToolSlots
 from toolcrib.protocol import Peer, PendingRequest, Reply
-from toolcrib.transports.eager import EagerStarter
+from toolcrib.transports.eager import EagerStarter, follow, pending_requests
 
 NAME = contextvars.ContextVar("NAME", default="nobody")
 
@@ -149,4 +151,46 @@ async def test_a_request_that_fails_inside_toolcrib_gets_an_error() -> None:
     outcome = starter.start(Request(fail))
     assert isinstance(outcome, Reply)
     assert outcome.status == 500
+    starter.close()
+
+
+async def run_on_thread(runner: Runner, work: Callable[[], Any], *, needs_no_task: bool) -> Any:
+    return await runner.run_thread(ToolSlots("tool"), work, 5.0, needs_no_task=needs_no_task)
+
+
+async def replies_of(starter: EagerStarter, request: Request) -> asyncio.Future[Reply | None]:
+    """Start a request, and return the future of what its transport is given."""
+    replied: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
+    follow(request, starter.start(request), replied.set_result)
+    return replied
+
+
+async def test_a_request_that_only_waits_for_a_thread_has_no_task_and_can_be_cancelled() -> None:
+    starter, runner, release = EagerStarter(), Runner(), threading.Event()
+    quick = Request(lambda: run_on_thread(runner, lambda: 7, needs_no_task=True))
+    slow = Request(lambda: run_on_thread(runner, release.wait, needs_no_task=True))
+    replied, cancelled = await replies_of(starter, quick), await replies_of(starter, slow)
+    assert not isinstance(quick.task, asyncio.Task)
+    reply = await replied
+    assert reply is not None
+    assert reply.body == b"7"
+    assert slow in pending_requests()
+    slow.cancel()
+    assert await cancelled is None
+    assert slow not in pending_requests()
+    assert runner.abandoned == 1
+    release.set()
+    runner.close()
+    starter.close()
+
+
+async def test_a_request_whose_code_may_have_seen_its_task_keeps_it_while_a_thread_works() -> None:
+    starter, runner = EagerStarter(), Runner()
+    request = Request(lambda: run_on_thread(runner, lambda: 7, needs_no_task=False))
+    replied = await replies_of(starter, request)
+    assert request.task is request.seen
+    reply = await replied
+    assert reply is not None
+    assert reply.body == b"7"
+    runner.close()
     starter.close()

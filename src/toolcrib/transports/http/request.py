@@ -16,7 +16,7 @@ from toolcrib.context import ANONYMOUS, LOCAL, Principal
 from toolcrib.protocol import Peer, PendingRequest, Reply
 from toolcrib.protocol.messages import RETRY_AFTER, Headers
 from toolcrib.protocol.modern import REPEATED
-from toolcrib.transports.eager import ReplyTask, follow
+from toolcrib.transports.eager import ReplyTask, WaitingForThread, follow
 from toolcrib.transports.http.response import Response, ResponseWriter, error_response, event
 from toolcrib.transports.http.sse import EventStream
 
@@ -163,7 +163,7 @@ class Request(Peer):
     )
     pending: PendingRequest | None
     """The request that runs, whose outcome is sent after its messages."""
-    outcome: Reply | ReplyTask | None
+    outcome: Reply | ReplyTask | WaitingForThread | None
     _writer: ResponseWriter | None
     _stream: EventStream | None
     _hold_timer: asyncio.TimerHandle | None
