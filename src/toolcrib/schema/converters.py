@@ -139,11 +139,6 @@ class _LoaderBuilder(ConverterBuilder):
         model = unwrap(items)
         if isinstance(model, External):
             return model.load_list
-        if isinstance(model, Record) and _is_left_to_pydantic(model):
-            return pydantic_types.model_list_loader(model.python)
-        return self._list_of_each(items)
-
-    def _list_of_each(self, items: Shape | None) -> Convert | None:
         load = self.visit_optional(items)
         return None if load is None else _list_loader(load)
 
@@ -198,13 +193,7 @@ class _LoaderBuilder(ConverterBuilder):
         return load_union
 
     def record(self, shape: Record) -> Convert:
-        if _is_left_to_pydantic(shape):
-            return pydantic_types.model_loader(shape.python)
-        builder = _NestedLoaderBuilder(self, shape) if pydantic_types.is_pydantic(shape.python) else self
-        return builder._keyword_loader(shape, shape.python)
-
-    def _keyword_loader(self, shape: Record, make: Callable[..., Any]) -> Convert:
-        """Return a loader that loads the fields of a record and passes them to `make` by keyword."""
+        make: Callable[..., Any] = shape.python
         loads = [(item.name, item.keyword, self.visit(item.shape)) for item in shape.fields]
 
         def load_record(value: Any) -> Any:
@@ -218,63 +207,6 @@ class _LoaderBuilder(ConverterBuilder):
 
     def external(self, shape: External) -> Convert | None:
         return shape.load
-
-
-class _NestedLoaderBuilder(_LoaderBuilder):
-    """Builds loaders of the fields of a pydantic class.
-
-    Models among them stay dicts, of loaded values, which pydantic makes models of together with the class:
-    it would run the validators of finished models again.
-    """
-
-    def __init__(self, outer: _LoaderBuilder, shape: Record) -> None:
-        super().__init__()
-        self._outer = outer
-        self._is_strict = any(isinstance(part, Record) and _is_strict(part) for part in walk(shape))
-
-    def array(self, shape: Array) -> Convert | None:
-        return self._outer.array(shape) if shape.unique else super().array(shape)  # a set holds no dicts
-
-    def _list(self, items: Shape | None) -> Convert | None:
-        return self._list_of_each(items)
-
-    def record(self, shape: Record) -> Convert:
-        is_model = pydantic_types.is_model(shape.python)
-        return self._keyword_loader(shape, dict) if is_model else self._outer.record(shape)
-
-    def external(self, shape: External) -> Convert | None:
-        return shape.load if self._is_strict else None
-
-
-def _is_left_to_pydantic(shape: Record) -> bool:
-    """Whether pydantic makes a model of the JSON that we publish.
-
-    It reads bytes as text, enum members only by their values, and no text for the classes of others. A
-    strict class takes no 5.0 for an int, and no text for a date.
-    """
-    return pydantic_types.is_pydantic(shape.python) and all(map(_is_read_by_pydantic, walk(shape)))
-
-
-def _is_read_by_pydantic(shape: Shape) -> bool:
-    match shape:
-        case Scalar(python=python, encoding=encoding):
-            is_standard = python is None or python in _SCALAR_LOADERS or _is_standard(python)
-            return encoding is None and is_standard
-        case Enumeration():
-            return not _is_named(shape)
-        case Record(python=cls):
-            has_own_init = hasattr(cls, "__attrs_attrs__") or pydantic_types.has_own_init(cls)
-            return not has_own_init and not _is_strict(shape)
-    return True
-
-
-def _is_strict(shape: Record) -> bool:
-    return pydantic_types.is_pydantic(shape.python) and pydantic_types.is_strict(shape.python)
-
-
-def _is_named(shape: Enumeration) -> bool:
-    pairs = zip(shape.values, shape.members or (), strict=False)
-    return any(value != getattr(member, "value", member) for value, member in pairs)
 
 
 def _is_optional(shape: Union) -> bool:

@@ -784,3 +784,30 @@ def _indent_first_block(lines: list[str]) -> None:
         if not line or line in HEADERS or (number == 1 and line[0] == " "):
             return
         lines[number] = f"    {line}"
+
+
+# --- classes -----------------------------------------------------------------------------------------
+
+
+class ClassDocs(NamedTuple):
+    """The description of a class, and those of its fields by name."""
+
+    description: str
+    fields: dict[str, str]
+
+
+def parse_class(cls: type) -> ClassDocs:
+    """Parse the docstrings of a class and its bases, of which the first to describe a field counts."""
+    own, *inherited = [parse_docstring(_docstring_of(base)) for base in cls.__mro__]
+    fields: dict[str, str] = {}
+    for docs in (own, *inherited):
+        for item in (*docs.attributes, *docs.params):
+            fields.setdefault(item.name, item.description)
+    return ClassDocs(own.description, fields)
+
+
+def _docstring_of(cls: type) -> str | None:
+    text = cls.__dict__.get("__doc__")
+    if not isinstance(text, str) or cls.__module__.partition(".")[0] in ("builtins", "pydantic", "typing"):
+        return None
+    return None if text.startswith(f"{cls.__name__}(") else text  # made by @dataclass or NamedTuple

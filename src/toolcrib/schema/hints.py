@@ -1,10 +1,9 @@
 """Type hints become shapes.
 
-Classes with fields become records: dataclasses, TypedDicts, NamedTuples, attrs and pydantic classes. The
-description of a field comes from the field itself, else from the `Attributes:` or `Args:` section of the
-docstring of the class, or of the class it was inherited from. What only pydantic can describe goes to
-pydantic_types.py. An unsupported hint becomes AnyValue with a finding, so that the tool works and its author
-learns of it.
+Classes with fields become records: dataclasses, TypedDicts, NamedTuples and attrs. The description of a field
+comes from the field itself, else from the `Attributes:` or `Args:` section of the docstring of the class, or
+of the class it was inherited from. Pydantic describes its own classes and types, see pydantic_types.py. An
+unsupported hint becomes AnyValue with a finding, so that the tool works and its author learns of it.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from toolcrib.schema.annotations import (
     substitute,
 )
 from toolcrib.schema.converters import published_default
-from toolcrib.schema.docstrings import parse_docstring
+from toolcrib.schema.docstrings import parse_class, parse_docstring
 from toolcrib.schema.pydantic_types import Mode, external_shape
 from toolcrib.schema.shapes import (
     MISSING,
@@ -427,26 +426,22 @@ class _FieldReader:
         self.reader = reader
         self.is_input = reader.mode == "validation"
         self.arguments = arguments_by_class(hint)
-        docs = parse_docstring(_docstring_of(self.cls))
-        self.description = docs.description
-        self.descriptions = {item.name: item.description for item in (*docs.params, *docs.attributes)}
-        for base in self.cls.__mro__[1:]:
-            inherited = parse_docstring(_docstring_of(base)) if is_record(base) else parse_docstring(None)
-            for item in (*inherited.params, *inherited.attributes):
-                self.descriptions.setdefault(item.name, item.description)
+        self.docs = parse_class(self.cls)
 
     def build(self) -> Shape:
-        return self.pydantic_class() if pydantic_types.is_pydantic(self.cls) else self.record(self.fields())
-
-    def record(self, fields: abc.Iterable[Field]) -> Record:
+        if pydantic_types.is_pydantic(self.cls):
+            pydantic_types.fields_of(self.cls)  # complains about a class that is not complete
+            return external_shape(self.hint, self.reader.mode)
+        is_closed = getattr(self.cls, "__closed__", None)
+        further = getattr(self.cls, "__extra_items__", typing.Never)  # of a TypedDict
+        has_further = further is not typing.Never and type(further).__name__ != "NoExtraItemsType"
         return Record(
             self.cls.__name__,
-            list(fields),
-            self.description,
-            _is_closed(self.cls),
+            list(self.fields()),
+            self.docs.description,
+            is_closed is True,
             self.cls,
-            pydantic_types.takes_other_names(self.cls),
-            pydantic_types.accepted_names(self.cls),
+            is_closed is False or has_further,
         )
 
     def fields(self) -> abc.Iterator[Field]:
@@ -468,7 +463,7 @@ class _FieldReader:
             shape,
             required=default is MISSING if info.required is None else info.required,
             default=published_default(shape, default) if self.is_input else MISSING,
-            description=description or info.description or self.descriptions.get(name, ""),
+            description=description or info.description or self.docs.fields.get(name, ""),
             keyword=name,
             attribute=name,
         )
@@ -521,50 +516,3 @@ class _FieldReader:
     def named_tuple(self) -> abc.Iterator[Field]:
         for name in self.cls._fields:
             yield self.field(name, self.hint_of(name), self.cls._field_defaults.get(name, MISSING))
-
-    def pydantic(self) -> abc.Iterator[Field]:
-        by_alias = pydantic_types.config_of(self.cls).get("validate_by_alias") is not False
-        for name, info in pydantic_types.fields_of(self.cls).items():
-            hint = substitute(info.annotation, self.arguments[self.cls])
-            made = self.field(name, typing.Annotated[hint, info])
-            if not self.is_input:
-                made.name = info.serialization_alias or name
-            elif by_alias:
-                made.keyword = made.name
-            else:
-                made.name = name
-            yield made
-
-    def pydantic_class(self) -> Shape:
-        """Read a pydantic class by its fields where they say everything, else let pydantic describe it."""
-        mode = self.reader.mode
-        infos = pydantic_types.fields_of(self.cls)
-        metadata = [split_annotated(typing.Annotated[Any, info])[1] for info in infos.values()]
-        needs_pydantic = any(info.needs_pydantic for info in metadata)
-        if not needs_pydantic and pydantic_types.is_described_by_fields(self.cls, mode):
-            extra = pydantic_types.config_of(self.cls).get("json_schema_extra")
-            record = self.record(self.pydantic())
-            return Constrained(record, dict(extra)) if extra else record
-        shape = external_shape(self.hint, mode)
-        properties = shape.schema.get("properties", {})
-        for name, info in infos.items():
-            alias = info.validation_alias if self.is_input else info.serialization_alias
-            if name in self.descriptions and (alias or name) in properties:
-                properties[alias or name].setdefault("description", self.descriptions[name])
-        if self.descriptions and self.description:
-            shape.schema["description"] = self.description
-        return shape
-
-
-def _is_closed(cls: Any) -> bool:
-    extra = pydantic_types.config_of(cls).get("extra") if pydantic_types.is_pydantic(cls) else None
-    return extra == "forbid" or getattr(cls, "__closed__", None) is True
-
-
-def _docstring_of(cls: type) -> str | None:
-    text = cls.__dict__.get("__doc__")
-    if cls.__module__.partition(".")[0] in ("builtins", "pydantic", "typing"):
-        return None
-    if isinstance(text, str) and text.startswith(f"{cls.__name__}("):
-        return None  # made by @dataclass or NamedTuple
-    return text

@@ -1,33 +1,36 @@
-"""Types that only pydantic can describe. The only module that imports pydantic, when something needs it.
+"""Classes and types of pydantic, which it describes, loads and dumps itself. The only module that imports it,
+when something needs it.
 
-A model whose fields say everything is read by hints.py like any other class. Validators of raw values,
-schema extras that are code, discriminated unions and pydantic's own types come here.
+Added to its schemas are the texts of docstrings. In the copy that arguments are checked against, objects are
+closed unless their class says `extra="allow"`.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set, ValuesView
 from functools import cache
 from pathlib import PurePath
-from typing import Annotated, Any, Literal, Never
+from typing import Annotated, Any, Literal
 
 from toolcrib.errors import InvalidSignatureError
 from toolcrib.options import Extra
-from toolcrib.schema.shapes import Convert, External
+from toolcrib.schema.docstrings import parse_class
+from toolcrib.schema.shapes import External
 from toolcrib.validation import codec
-from toolcrib.validation.validator import DATE_TIME_PATTERN, check_schema
+from toolcrib.validation.schema_tree import inline_definitions
+from toolcrib.validation.validator import DATE_TIME_PATTERN, DURATION_PATTERN, TIME_PATTERN, check_schema
 
 Mode = Literal["validation", "serialization"]
 """Whether values come in or go out, in pydantic's terms."""
 
 _FIELDS = "__pydantic_fields__"
-_HOOKS = ("__get_pydantic_core_schema__", "__get_pydantic_json_schema__")
 _AS_TEXT = ("ipaddress", "fractions", "zoneinfo", "pydantic", "pydantic_core")
 
 
-# --- reading classes by their fields -----------------------------------------------------------------
+# --- classes -----------------------------------------------------------------------------------------
 
 
 def is_pydantic(hint: type) -> bool:
@@ -55,26 +58,6 @@ def config_of(cls: Any) -> Mapping[str, Any]:
     return getattr(cls, "__pydantic_config__", {}) if config is None else config
 
 
-def is_described_by_fields(cls: Any, mode: Mode) -> bool:
-    """Whether the fields of a pydantic class say everything about its schema."""
-    config = config_of(cls)
-    if config.get("extra") == "allow" or callable(config.get("json_schema_extra")):
-        return False
-    if getattr(cls, "__pydantic_root_model__", False) or _has_hooks(cls):
-        return False
-    decorators = cls.__pydantic_decorators__
-    if mode == "serialization":
-        return not (
-            decorators.computed_fields
-            or decorators.field_serializers
-            or decorators.model_serializers
-            or any(info.exclude for info in fields_of(cls).values())
-        )
-    validators = (*decorators.field_validators.values(), *decorators.model_validators.values())
-    older = (*decorators.validators, *decorators.root_validators)
-    return not older and all(validator.info.mode == "after" for validator in validators)
-
-
 def published_names(cls: Any) -> tuple[tuple[str, str], ...]:
     """Return pairs of attribute and name for the fields of a pydantic class.
 
@@ -89,24 +72,8 @@ def published_names(cls: Any) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def takes_other_names(cls: Any) -> bool:
-    """Whether a class says that it takes names besides those of its fields, or renames them before it reads
-    them. `extra="ignore"` is pydantic's default, and counts only where the author wrote it."""
-    decorators = getattr(cls, "__pydantic_decorators__", None)
-    if decorators is not None:
-        modes = (item.info.mode for item in decorators.model_validators.values())
-        if decorators.root_validators or any(mode != "after" for mode in modes):
-            return True
-    further = getattr(cls, "__extra_items__", Never)  # of a TypedDict
-    has_further = further is not Never and type(further).__name__ != "NoExtraItemsType"
-    is_open = getattr(cls, "__closed__", None) is False or has_further
-    return is_open or config_of(cls).get("extra") in ("allow", "ignore")
-
-
 def accepted_names(cls: Any) -> tuple[str, ...]:
     """Return every name by which a pydantic class takes a field, published or not."""
-    if not is_pydantic(cls):
-        return ()
     config = config_of(cls)
     names: list[Any] = []
     for name, info in fields_of(cls).items():
@@ -128,33 +95,6 @@ def factory_made_fields(value: Any) -> list[str]:
     ]
 
 
-def has_own_init(cls: Any) -> bool:
-    """Whether the constructor was written by the author, and may not take any name."""
-    return bool(getattr(cls, "__pydantic_custom_init__", False))
-
-
-def is_model(cls: Any) -> bool:
-    """Whether this is a pydantic model, which pydantic makes of a dict even where it is strict."""
-    return is_pydantic(cls) and hasattr(cls, "model_fields")
-
-
-def is_strict(cls: Any) -> bool:
-    """Whether a pydantic class, or a field of it, takes only values of exactly its type."""
-    metadata = (item for info in fields_of(cls).values() for item in info.metadata)
-    return bool(config_of(cls).get("strict")) or any(getattr(item, "strict", False) for item in metadata)
-
-
-def model_loader(cls: Any) -> Convert:
-    """Return a function that makes a pydantic model or dataclass of its JSON."""
-    return lambda value: cls.__pydantic_validator__.validate_python(value)
-
-
-def model_list_loader(cls: Any) -> Convert:
-    """Return a function that makes a list of models by one call, in half the time of making each."""
-    adapt = _list_adapter(cls)
-    return lambda value: adapt().validate_python(value)
-
-
 def _list_adapter(hint: Any) -> Callable[[], Any]:
     @cache
     def adapt_list() -> Any:
@@ -166,17 +106,7 @@ def _list_adapter(hint: Any) -> Callable[[], Any]:
     return adapt_list
 
 
-def _has_hooks(cls: type) -> bool:
-    """Whether the class, or one of its bases outside pydantic, describes itself."""
-    return any(
-        hook in base.__dict__
-        for base in cls.__mro__
-        if base.__module__.partition(".")[0] != "pydantic"
-        for hook in _HOOKS
-    )
-
-
-# --- types described by pydantic ---------------------------------------------------------------------
+# --- shapes ----------------------------------------------------------------------------------------
 
 
 @cache
@@ -189,7 +119,8 @@ def _engine() -> tuple[Any, Any]:
     unsupported = getattr(kinds, "UnsupportedFieldAttributeWarning", None)  # since pydantic 2.12
 
     class Untitled(GenerateJsonSchema):
-        """Publishes what the author wrote: no titles made of names, no OpenAPI discriminators."""
+        """Publishes what the author wrote: no titles made of names, no OpenAPI discriminators, and the texts
+        of docstrings."""
 
         ignored_warning_kinds = {"skipped-choice", "non-serializable-default", "skipped-discriminator"}
 
@@ -197,6 +128,30 @@ def _engine() -> tuple[Any, Any]:
             return False
 
         has_naive_times = False
+
+        def model_schema(self, schema: Any) -> dict[str, Any]:
+            return self.describe(super().model_schema(schema), schema["cls"])
+
+        def dataclass_schema(self, schema: Any) -> dict[str, Any]:
+            return self.describe(super().dataclass_schema(schema), schema["cls"])
+
+        def typed_dict_schema(self, schema: Any) -> dict[str, Any]:
+            return self.describe(super().typed_dict_schema(schema), schema.get("cls"))
+
+        def describe(self, rendered: dict[str, Any], cls: Any) -> dict[str, Any]:
+            return rendered if cls is None else _add_texts(rendered, cls, self.mode)
+
+        def default_schema(self, schema: Any) -> dict[str, Any]:
+            rendered: dict[str, Any] = super().default_schema(schema)
+            return {key: value for key, value in rendered.items() if key != "default" or value is not None}
+
+        def time_schema(self, schema: Any) -> dict[str, Any]:  # noqa: ARG002 - pydantic's signature
+            return {"type": "string", "pattern": TIME_PATTERN}
+
+        def timedelta_schema(self, schema: Any) -> dict[str, Any]:
+            rendered: dict[str, Any] = super().timedelta_schema(schema)
+            is_text = rendered.get("format") == "duration"
+            return {"type": "string", "pattern": DURATION_PATTERN} if is_text else rendered
 
         def datetime_schema(self, schema: Any) -> dict[str, Any]:
             rendered: dict[str, Any] = super().datetime_schema(schema)
@@ -220,31 +175,43 @@ def _engine() -> tuple[Any, Any]:
     return adapt, Untitled
 
 
+def _add_texts(rendered: dict[str, Any], cls: Any, mode: str) -> dict[str, Any]:
+    """Return the schema of a class with the descriptions of its docstring, sections taken out."""
+    docs = parse_class(cls)
+    if isinstance(cls.__doc__, str) and rendered.get("description") == inspect.cleandoc(cls.__doc__):
+        rendered = {key: value for key, value in rendered.items() if key != "description"}
+    if docs.description and "description" not in rendered:
+        rendered = {**rendered, "description": docs.description}
+    properties = rendered.get("properties", {})
+    fields = fields_of(cls) if is_pydantic(cls) else {}
+    for name, text in docs.fields.items():
+        info = fields.get(name)
+        names = [name] if info is None else [getattr(info, f"{mode}_alias"), info.alias, name]
+        found = next((item for item in names if isinstance(item, str) and item in properties), None)
+        if found is not None and text:
+            properties[found].setdefault("description", text)
+    return rendered
+
+
 @cache
 def _enforcing_generator(extra: Extra) -> Any:
     """Return the generator of schemas that values are checked against: unless `extra` is "ignore", names that
     pydantic would ignore are refused."""
     _, generator = _engine()
 
-    def close(rendered: dict[str, Any], cls: Any) -> dict[str, Any]:
-        is_decided = "properties" not in rendered or "additionalProperties" in rendered
-        if extra == "ignore" or is_decided or takes_other_names(cls):
-            return rendered
-        properties = rendered["properties"]
-        others = {name: True for name in accepted_names(cls) if name not in properties}
-        return {**rendered, "properties": {**properties, **others}, "additionalProperties": False}
-
     class Enforcing(generator):  # type: ignore[misc, valid-type]
         has_naive_times = True
 
-        def model_schema(self, schema: Any) -> dict[str, Any]:
-            return close(super().model_schema(schema), schema["cls"])
-
-        def dataclass_schema(self, schema: Any) -> dict[str, Any]:
-            return close(super().dataclass_schema(schema), schema["cls"])
-
-        def typed_dict_schema(self, schema: Any) -> dict[str, Any]:
-            return close(super().typed_dict_schema(schema), schema.get("cls"))
+        def describe(self, rendered: dict[str, Any], cls: Any) -> dict[str, Any]:
+            is_decided = "properties" not in rendered or "additionalProperties" in rendered
+            if extra == "ignore" or is_decided:
+                return rendered
+            properties = dict.fromkeys(accepted_names(cls) if is_pydantic(cls) else (), True)
+            return {
+                **rendered,
+                "properties": {**properties, **rendered["properties"]},
+                "additionalProperties": False,
+            }
 
     return Enforcing
 
@@ -253,7 +220,8 @@ def external_shape(hint: Any, mode: Mode) -> External:
     """Return a shape that pydantic describes, loads and dumps."""
     adapt, generator = _engine()
     adapter = adapt(hint)
-    schema = adapter.json_schema(mode=mode, by_alias=True, schema_generator=generator)
+    by_alias = mode == "serialization" or config_of(hint).get("validate_by_alias") is not False
+    schema = adapter.json_schema(mode=mode, by_alias=by_alias, schema_generator=generator)
     check_schema(schema)  # patterns and schema extras come from the author
     python = hint if isinstance(hint, type) else None
 
@@ -266,12 +234,14 @@ def external_shape(hint: Any, mode: Mode) -> External:
         return adapt_list().validate_json(codec.encode(value))
 
     def make_enforced(extra: Extra) -> dict[str, Any]:
-        generator = _enforcing_generator(extra)
-        enforced: dict[str, Any] = adapter.json_schema(mode=mode, by_alias=True, schema_generator=generator)
+        enforcing = _enforcing_generator(extra)
+        enforced: dict[str, Any] = adapter.json_schema(
+            mode=mode, by_alias=by_alias, schema_generator=enforcing
+        )
         return enforced
 
     name = getattr(getattr(hint, "__origin__", hint), "__name__", "")
-    schema = _without_class_names(schema, name)
+    schema = inline_definitions(_without_class_names(schema, name))
     return External(schema, load, _dump_with(adapter, python), python, load_list, make_enforced)
 
 

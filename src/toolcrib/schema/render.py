@@ -153,11 +153,7 @@ class _Renderer(ShapeVisitor[dict[str, Any]]):
 
     def record(self, shape: Record) -> dict[str, Any]:
         schema = self.object_schema(shape.fields)
-        if self._extra == "refuse" and not shape.open:
-            properties = schema["properties"]
-            properties.update((name, True) for name in shape.other_names if name not in properties)
-            schema["additionalProperties"] = False
-        elif shape.closed:
+        if shape.closed or (self._extra == "refuse" and not shape.open):
             schema["additionalProperties"] = False
         if shape.description:
             schema["description"] = shape.description

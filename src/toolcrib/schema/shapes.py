@@ -118,8 +118,7 @@ class Field:
 class Record(Shape):
     """An object with known fields, made into a `python` by keywords.
 
-    A `closed` one publishes that it has no other fields. Calls may have others only if it is `open`, or
-    if they are among the `other_names`, by which the constructor takes its fields too.
+    A `closed` one publishes that it has no other fields. Calls may have others only if it is `open`.
     """
 
     name: str
@@ -128,7 +127,6 @@ class Record(Shape):
     closed: bool = False
     python: Any = None
     open: bool = False
-    other_names: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, eq=False)

@@ -11,6 +11,7 @@ reference leads to a place in the same schema or is an error.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
@@ -125,6 +126,32 @@ def rewrite_references(schema: Any, change: Callable[[str], str]) -> Any:
         return {**node, "$ref": change(reference)} if isinstance(reference, str) else node
 
     return rewrite(schema, replace)
+
+
+def inline_definitions(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema in which definitions that are referred to once stand in place of the reference."""
+    definitions: Mapping[str, Any] = schema.get("$defs", {})
+    counts = Counter(str(node["$ref"]) for _, node in walk(schema) if "$ref" in node)
+    once = {
+        reference: item
+        for name, item in definitions.items()
+        if counts[reference := f"{DEFINITION_PREFIX}{name}"] == 1
+    }
+
+    def place(node: dict[str, Any]) -> dict[str, Any]:
+        definition = once.get(str(node.get("$ref")))
+        if definition is None:
+            return node
+        return {**rewrite(definition, place), **{key: item for key, item in node.items() if key != "$ref"}}
+
+    root = {key: item for key, item in schema.items() if key != "$defs"}
+    placed: dict[str, Any] = rewrite(root, place)
+    kept = {
+        name: rewrite(item, place)
+        for name, item in definitions.items()
+        if f"{DEFINITION_PREFIX}{name}" not in once
+    }
+    return {**placed, "$defs": kept} if kept else placed
 
 
 class Resolver:

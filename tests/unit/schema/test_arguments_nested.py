@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import attrs
 import pytest
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, RootModel, model_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, RootModel
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 from typing_extensions import TypedDict
 
@@ -138,7 +138,7 @@ def test_the_published_schema_does_not_say_so() -> None:
     assert "additionalProperties" not in str(arguments_of(list[Line]).schema)
 
 
-def test_a_model_that_says_what_to_do_with_others_decides() -> None:
+def test_only_a_model_that_keeps_others_takes_them() -> None:
     class Allowing(Line):
         model_config = ConfigDict(extra="allow")
 
@@ -149,8 +149,8 @@ def test_a_model_that_says_what_to_do_with_others_decides() -> None:
         model_config = ConfigDict(extra="forbid")
 
     assert load(Allowing, BAD).quantitty == 5
-    assert load(Ignoring, BAD) == Ignoring(article="x")
-    assert refusal(Forbidding, BAD) == f"'value.quantitty': {MEANT}"
+    for model in (Ignoring, Forbidding):
+        assert refusal(model, BAD) == f"'value.quantitty': {MEANT}"
 
 
 def test_every_name_that_a_model_takes_is_known() -> None:
@@ -161,17 +161,8 @@ def test_every_name_that_a_model_takes_is_known() -> None:
     class Several(BaseModel):
         article: str = Field("", validation_alias=AliasChoices("article", "sku"))
 
-    class Renaming(BaseModel):
-        article: str = ""
-
-        @model_validator(mode="before")
-        @classmethod
-        def rename(cls, value: Any) -> Any:
-            return {"article": value["old"]} if "old" in value else value
-
     assert load(ByName, {"article": "x"}).article == load(ByName, {"Article": "x"}).article == "x"
     assert load(Several, {"sku": "x"}).article == "x"
-    assert load(Renaming, {"old": "x"}).article == "x"
     assert load(list[ByName], [{"article": "x"}])[0].article == "x"
 
 

@@ -178,7 +178,7 @@ class Rich(BaseModel):
         (Aliased, {"N": 3, "n": 4}),
         (ByName, {"n": 4}),
         (Checked, {"n": 3}),
-        (Made, {"n": 3, "more": 1}),
+        (Made, {"n": 3}),
         (Node, {"kids": [{"kids": []}, {}]}),
         (Rich, {"point": {"x": 2}, "points": [{"x": 1}], "names": {"a": 1}, "when": "2024-01-02"}),
         (Loose, {"a": 1, "b": 2}),

@@ -35,12 +35,15 @@ class TestByFields:
             "type": "object",
             "properties": {
                 "name": {"type": "string", "maxLength": 20, "description": "as on the label"},
-                "price": {"type": "number", "minimum": 0, "description": "in euros", "default": 1.5},
+                "price": {
+                    "anyOf": [{"type": "number", "minimum": 0}, {"type": "string"}],
+                    "description": "in euros",
+                    "default": "1.5",
+                },
                 "tags": {
                     "type": "array",
                     "items": {"type": "string"},
                     "description": "labels",
-                    "default": [],
                 },
                 "weight": {"anyOf": [{"type": "integer", "exclusiveMinimum": 0}, {"type": "null"}]},
                 "day": {"type": "string", "format": "date"},
@@ -56,9 +59,9 @@ class TestByFields:
         assert order.parent.first.name == "b"
         assert emit(Order, order)["parent"]["first"]["name"] == "b"
 
-    def test_values_mean_the_same_as_outside_a_model(self) -> None:
+    def test_bytes_are_text_and_times_may_have_no_offset(self) -> None:
         raw = receive(Raw, {"data": "aGk=", "span": "-PT1.5S"})
-        assert (raw.data, raw.span) == (b"hi", dt.timedelta(seconds=-1.5))
+        assert (raw.data, raw.span) == (b"aGk=", dt.timedelta(seconds=-1.5))
         assert emit(Raw, raw) == {"data": "aGk=", "span": "-PT1.5S", "at": None}
         assert emit(Raw, Raw(data=b"", span=dt.timedelta(), at=dt.datetime(2026, 1, 31)))["at"]
 
