@@ -38,13 +38,6 @@ def test_a_path_is_joined_to_the_base_address(world: World, base: str, path: str
     assert told(HTTPClient(world.origin + base).request("GET", path))["target"] == target
 
 
-@pytest.mark.parametrize("base", ["", "/", "/api/v3"])
-def test_a_full_address_below_the_base_is_as_good_as_a_path(world: World, base: str) -> None:
-    outbound = HTTPClient(world.origin + base)
-    full = f"{world.origin}{base.rstrip('/')}/repos?page=1"
-    assert told(outbound.request("GET", full))["target"] == f"{base.rstrip('/')}/repos?page=1"
-
-
 def test_params_join_the_query_that_is_in_the_path(world: World) -> None:
     outbound = HTTPClient(world.origin)
     params = {"units": "metric", "page": 2, "tag": ["a", "b&c"], "deep": True, "left_out": None}

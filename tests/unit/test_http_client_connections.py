@@ -197,19 +197,6 @@ def test_no_more_connections_are_open_than_allowed(world: World) -> None:
     outbound.close()
 
 
-async def test_tasks_of_one_loop_share_a_pool(world: World) -> None:
-    outbound = HTTPClient(world.origin)
-    answers = await asyncio.gather(*(outbound.arequest("GET", f"/{number}") for number in range(20)))
-    assert [told(answer)["target"] for answer in answers] == [f"/{number}" for number in range(20)]
-    first = world.connections
-    for _ in range(5):
-        await outbound.arequest("GET", "/x")
-    assert world.connections == first
-    assert len(outbound._loop_clients) == 1
-    await outbound.aclose()
-    assert not outbound._loop_clients
-
-
 def test_each_loop_has_its_own_pool_which_ends_with_it(world: World) -> None:
     async def ask(outbound: HTTPClient) -> None:
         told(await outbound.arequest("GET", "/x"))
@@ -222,24 +209,6 @@ def test_each_loop_has_its_own_pool_which_ends_with_it(world: World) -> None:
     assert len(outbound._loop_clients) == 1  # the pools of loops that ended are forgotten
     del outbound
     gc.collect()  # an open socket would be a ResourceWarning here
-
-
-def test_two_loops_at_once_do_not_disturb_each_other(world: World) -> None:
-    outbound = HTTPClient(world.origin)
-    together = threading.Barrier(2)
-
-    async def ask() -> int:
-        together.wait(5)
-        answers = [await outbound.arequest("GET", f"/{turn}") for turn in range(20)]
-        together.wait(5)
-        return len([told(answer) for answer in answers])
-
-    with ThreadPoolExecutor(2) as threads:
-        assert [future.result() for future in [threads.submit(asyncio.run, ask()) for _ in range(2)]] == [
-            20,
-            20,
-        ]
-    assert world.connections == 2
 
 
 def test_closing_reaches_the_pool_of_a_loop_in_another_thread(world: World) -> None:

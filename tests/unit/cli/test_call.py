@@ -80,15 +80,6 @@ def test_a_sample_tool_is_called(cli: CommandLine) -> None:
     assert (done.exit_code, done.stdout, done.stderr) == (0, "10 + 5 = 15\n", "")
 
 
-def test_bare_json_prints_the_result_object(cli: CommandLine) -> None:
-    for arguments in (["a=10", "b=5", "--samples", "--json"], ["--samples", "--json", "a=10", "b=5"]):
-        assert cli.json("call", "math_add", *arguments) == {
-            "content": [{"type": "text", "text": "10 + 5 = 15"}],
-            "structuredContent": 15,
-            "isError": False,
-        }
-
-
 def test_json_takes_the_arguments_as_an_object_or_from_stdin(cli: CommandLine) -> None:
     text = '{"a": 1, "b": 2}'
     for arguments, stdin in ((["--json", text], None), ([f"--json={text}"], None), (["--json", "-"], text)):

@@ -23,19 +23,6 @@ def test_a_good_file_is_listed_with_the_place_of_each_tool(cli: CommandLine) -> 
     assert done.stdout.endswith("1 tool ok; no problems.\n")
 
 
-def test_a_refused_tool_does_not_hide_the_good_ones(cli: CommandLine) -> None:
-    cli.write("tools.py", ADD + "\n@tool\ndef many(*names): ...\n")
-    done = cli.run("check", "tools.py")
-    assert done.exit_code == 1
-    assert "ok       add" in done.stdout
-    assert "refused  many  tools.py:17" in done.stdout
-    assert (
-        "tools.py:17: error[invalid-signature] Tool 'many' takes *names, which no schema can describe\n"
-        "    hint: name each parameter, or give an explicit input_schema\n" in done.stdout
-    )
-    assert done.stdout.splitlines()[-1] == "1 tool ok, 1 refused; 1 error."
-
-
 def test_json_findings_have_code_place_and_hint(cli: CommandLine) -> None:
     path = cli.write("tools.py", ADD + "\n@tool\ndef many(*names): ...\n")
     document = cli.json("check", "tools.py", "--json")
@@ -139,35 +126,6 @@ def test_debug_adds_the_traceback_of_the_files_own_error(cli: CommandLine) -> No
         assert "return 1 / 0" in done.stderr
 
 
-def test_one_name_in_two_files_names_both_places(cli: CommandLine) -> None:
-    cli.write("one.py", ADD)
-    cli.write("two.py", ADD)
-    document = cli.json("check", "one.py", "two.py", "--json")
-    [finding] = document["findings"]
-    assert finding["code"] == "duplicate-name"
-    assert finding["file"].endswith("two.py")
-    assert "one.py:4" in finding["hint"]
-
-
-def test_a_file_named_twice_is_run_once_and_is_not_a_duplicate(cli: CommandLine) -> None:
-    cli.write("tools.py", ADD + "\nimport sys\nprint('running', file=sys.stderr)\n")
-    done = cli.run("check", "tools.py", "./tools.py", ".", "tools.py:add")
-    assert done.exit_code == 0
-    assert done.stderr.count("running") == 1
-    assert done.stdout.endswith("1 tool ok; no problems.\n")
-
-
-def test_files_of_a_folder_that_import_each_other_run_once(cli: CommandLine) -> None:
-    cli.write("kit/base.py", ADD + "\nimport sys\nprint('running', file=sys.stderr)\n")
-    cli.write(
-        "kit/more.py", "from base import add\n" + ADD.replace("def add", "def plus").replace("Add", "Sum")
-    )
-    cli.write("kit/also.py", "import base\n" + ADD.replace("def add", "def sum_up").replace("Add", "Total"))
-    done = cli.run("check", "kit")
-    assert done.stderr.count("running") == 1
-    assert done.stdout.endswith("3 tools ok; no problems.\n")
-
-
 def test_a_definition_without_handler_and_a_handler_without_definition_are_errors(cli: CommandLine) -> None:
     cli.write(
         "tables.py",
@@ -222,26 +180,6 @@ def test_strict_fails_on_warnings_but_not_on_advice(cli: CommandLine) -> None:
     done = cli.run("check", "advised.py", "--strict")
     assert "1 suggestion" in done.stdout
     assert done.exit_code == 0
-
-
-def test_a_bad_hint_is_an_error_that_names_the_parameter(cli: CommandLine) -> None:
-    cli.write("tools.py", 'from toolcrib import tool\n@tool\ndef f(when: "Nowhere"): "Say when it is."\n')
-    [finding] = [f for f in cli.json("check", "tools.py", "--json")["findings"] if f["level"] == "error"]
-    assert (finding["tool"], finding["parameter"]) == ("f", "when")
-
-
-def test_older_versions_and_disabled_tools_are_checked(cli: CommandLine) -> None:
-    cli.write(
-        "tools.py",
-        ADD.replace("@tool", '@tool(version="1")')
-        + ADD.replace("@tool", '@tool("add", version="2")').replace("def add", "def add2")
-        + '\n@tool(enabled=False)\ndef hidden(x: "Nowhere"): "Never seen by anyone."\n',
-    )
-    done = cli.run("check", "tools.py")
-    assert "ok       add@1" in done.stdout
-    assert "ok       add@2" in done.stdout
-    assert "refused  hidden" in done.stdout
-    assert done.exit_code == 1
 
 
 def test_messages_are_escaped(cli: CommandLine) -> None:

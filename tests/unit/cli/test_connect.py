@@ -56,19 +56,6 @@ def targets_of(entry: dict[str, Any]) -> list[str]:
 # --- entries ---------------------------------------------------------------------------------------
 
 
-def test_the_samples_are_connected_if_asked_for(cli: CommandLine, cursor: Path) -> None:
-    done = cli.run("connect", "cursor", "--samples", "--name", "toolcrib")
-    assert done.exit_code == 0
-    assert done.stdout == ""
-    assert done.stderr.splitlines()[0] == f"note: connected 'toolcrib' in {cursor}"
-    assert done.stderr.splitlines()[1].startswith("hint: ")
-    entry = servers(cursor)["toolcrib"]
-    assert os.path.isabs(entry["command"])
-    assert entry["args"][-3:] == ["serve", "--stdio", "toolcrib.samples"]
-    assert entry["type"] == "stdio"
-    assert "env" not in entry
-
-
 def test_the_toolcrib_toml_of_the_folder_is_connected_under_its_name(cli: CommandLine, cursor: Path) -> None:
     path = cli.write("toolcrib.toml", '[server]\nname = "my desk"\ntargets = ["tools.py"]\n')
     cli.run("connect", "cursor")
@@ -139,11 +126,6 @@ def test_a_key_and_headers_are_written_as_each_client_expects_them(cli: CommandL
     assert cli.run("connect", "cursor", *options, "tck_2", "--force").exit_code == 0
     assert servers(home / ".cursor/mcp.json")["shop"]["headers"]["Authorization"] == "Bearer tck_2"
     assert "already connected" in cli.run("connect", "cursor", "--url", URL, "--name", "shop").stderr
-
-
-def test_a_key_in_a_file_of_the_project_is_warned_about(cli: CommandLine, home: Path) -> None:
-    done = cli.run("connect", "cursor", "--scope", "project", "--url", URL, "--key", "tck_1")
-    assert "warning: the values of Authorization are in a file shared with the project" in done.stderr
 
 
 def test_a_server_with_auth_is_warned_about(cli: CommandLine, cursor: Path) -> None:
@@ -225,17 +207,6 @@ def test_print_writes_nothing(cli: CommandLine, cursor: Path) -> None:
     assert (report["state"], report["entry"]) == ("printed", {"url": URL})
 
 
-def test_order_and_unknown_keys_are_kept(cli: CommandLine, home: Path) -> None:
-    file = cli.write(".vscode/mcp.json", '{\n\t"inputs": [],\n\t"servers": {},\n\t"a": 1\n}\n')
-    before = file.read_text()
-    done = cli.run("connect", "vscode", "--url", URL, "--scope", "project")
-    assert "note: backup of the original file: .vscode/mcp.json.bak" in done.stderr
-    new = '{\n\t\t"toolcrib": {\n\t\t\t"type": "http",\n\t\t\t"url": "' + URL + '"\n\t\t}\n\t}'
-    assert file.read_text() == before.replace("{},", new + ",")
-    cli.run("connect", "vscode", "--remove", "--scope", "project")
-    assert file.read_text() == before.replace("{},", "{},")
-
-
 def test_a_file_with_comments_is_left_alone_and_the_entry_printed(cli: CommandLine, home: Path) -> None:
     file = cli.write(".vscode/mcp.json", '{\n\t"inputs": [], // none\n\t"servers": {}\n}\n')
     before = file.read_text()
@@ -250,35 +221,6 @@ def test_a_file_with_comments_is_left_alone_and_the_entry_printed(cli: CommandLi
 
 
 # --- existing -----------------------------------------------------------------------------------------
-
-
-def test_connecting_again_changes_nothing(cli: CommandLine, cursor: Path) -> None:
-    cli.run("connect", "cursor", "--samples", "--name", "toolcrib")
-    before = cursor.stat().st_mtime_ns
-    done = cli.run("connect", "cursor", "--samples", "--name", "toolcrib")
-    assert done.exit_code == 0
-    assert done.stderr == f"note: already connected: 'toolcrib' in {cursor}\n"
-    assert cursor.stat().st_mtime_ns == before
-
-
-def test_a_different_entry_is_shown_and_replaced_only_with_force(cli: CommandLine, cursor: Path) -> None:
-    cursor.parent.mkdir()
-    cursor.write_text('{"mcpServers": {"shop": {"command": "npx", "env": {"KEY": "hush"}, "timeout": 9}}}')
-    done = cli.run("connect", "cursor", "--url", URL, "--name", "shop")
-    assert done.exit_code == 1
-    assert done.stderr.splitlines() == [
-        f"error: Cursor has a different server 'shop' in {cursor}",
-        '  existing: {"command": "npx", "env": {"KEY": "***"}, "timeout": 9}',
-        f'  new: {{"url": "{URL}"}}',
-        "hint: use another name with --name, or replace it with --force",
-    ]
-    report = cli.run("connect", "cursor", "--url", URL, "--name", "shop", "--json")
-    assert report.exit_code == 1
-    assert json.loads(report.stdout)["state"] == "different"
-    assert "hush" not in report.stdout
-    done = cli.run("connect", "cursor", "--url", URL, "--name", "shop", "--force")
-    assert (done.exit_code, servers(cursor)) == (0, {"shop": {"url": URL}})
-    assert f"note: replaced 'shop' in {cursor}" in done.stderr
 
 
 def test_a_url_without_a_path_is_warned_about(cli: CommandLine, cursor: Path) -> None:
@@ -339,26 +281,6 @@ def test_list_shows_the_host_of_entries_with_a_url(cli: CommandLine, home: Path)
     cli.run("connect", "gemini", "--url", "https://tools.example.com/mcp/key-1234", "--name", "far")
     [gemini] = cli.json("connect", "gemini", "--list", "--json")["clients"]
     assert gemini["files"][0]["servers"] == ["far (at tools.example.com)"]
-
-
-def test_list_as_json_and_for_one_client(cli: CommandLine, cursor: Path) -> None:
-    assert len(cli.json("connect", "--list", "--json")["clients"]) == 8
-    (only,) = cli.json("connect", "--list", "cursor", "--json")["clients"]
-    assert only == {
-        "client": "cursor",
-        "title": "Cursor",
-        "found": False,
-        "files": [
-            {"scope": "user", "file": str(cursor), "exists": False, "servers": [], "error": None},
-            {
-                "scope": "project",
-                "file": str(cli.folder / ".cursor" / "mcp.json"),
-                "exists": False,
-                "servers": [],
-                "error": None,
-            },
-        ],
-    }
 
 
 # --- errors -----------------------------------------------------------------------------------------

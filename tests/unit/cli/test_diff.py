@@ -168,15 +168,6 @@ def test_helpers_in_other_files_of_the_commit_are_found(cli: CommandLine) -> Non
     assert "the type of `order.number` was `integer` and is now `string`" in done.stdout, done.stderr
 
 
-def test_paths_are_relative_to_the_current_folder(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Repository(cli.folder)
-    made.commit(shop__tools=ADD, other=ADD.replace("def add", "def else_where"))
-    made.commit(shop__tools=LATER)
-    monkeypatch.chdir(cli.folder / "shop")
-    assert "1 tool changed (1 before, 1 after)" in cli.run("diff", "HEAD~1", "HEAD").stdout
-    assert "1 tool changed (1 before, 1 after)" in cli.run("diff", "HEAD~1:tools.py", "HEAD:tools.py").stdout
-
-
 @pytest.mark.parametrize(
     ("words", "error"),
     [

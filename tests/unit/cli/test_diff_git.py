@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -43,13 +42,6 @@ def test_attributes_and_filters_of_the_repository_are_ignored(made: Made, tmp_pa
         "hidden.py": "x = 1\n",
     }
     assert not (tmp_path / "trace").exists()
-
-
-def test_links_and_other_files_are_left_out(made: Made, tmp_path: Path) -> None:
-    os.symlink("/etc/passwd", made.folder / "link.py")
-    (made.folder / "data.bin").write_bytes(b"\0" * 10)
-    commit = made.commit(tools="x = 1\n")
-    assert extract(made, commit, tmp_path / "out").keys() == {"tools.py"}
 
 
 @pytest.mark.parametrize("name", ["..", ".git", ".GIT"])

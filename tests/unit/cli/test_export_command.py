@@ -10,12 +10,6 @@ import pytest
 
 from .conftest import ADD, SHOP, CommandLine
 
-LOOSE = '''
-@tool
-def keep(value, options: dict = {}) -> str:
-    """Keep anything at all."""
-    return ""
-'''
 LOSSY = """
 @tool("mark", "Mark things, each once.", {
     "type": "object",
@@ -43,16 +37,6 @@ def test_tools_go_to_stdout_and_the_summary_to_stderr(cli: CommandLine) -> None:
     assert tool["input_schema"]["required"] == ["a"]
     assert done.exit_code == 0
     assert done.stderr.startswith("note: 1 tool for anthropic; about ")
-
-
-def test_strict_mode_can_be_turned_off(cli: CommandLine) -> None:
-    cli.write("tools.py", ADD + LOOSE)
-    done = cli.run("export", "--to", "openai", "tools.py")
-    assert [tool["function"]["strict"] for tool in json.loads(done.stdout)] == [True, False]
-    assert "changed  keep  not strict: /properties/value accepts any value" in done.stderr
-    done = cli.run("export", "--to", "openai-responses", "--no-strict", "tools.py")
-    assert [tool["strict"] for tool in json.loads(done.stdout)] == [False, False]
-    assert "strict" not in done.stderr
 
 
 def test_losses_are_reported(cli: CommandLine) -> None:
@@ -120,14 +104,6 @@ def test_an_unwritable_file_is_an_error(cli: CommandLine) -> None:
     done = cli.run("export", "--to", "mcp", "tools.py", "-o", "nowhere/tools.json")
     assert done.exit_code == 2
     assert done.stderr == "error: nowhere/tools.json: No such file or directory\n"
-
-
-@pytest.mark.parametrize(
-    ("to", "start"), [("prompt", "- add: Add two"), ("markdown", "# Tools\n\n- [add](#add)")]
-)
-def test_text_formats_are_printed_unchanged(cli: CommandLine, to: str, start: str) -> None:
-    cli.write("tools.py", ADD)
-    assert cli.run("export", "--to", to, "tools.py").stdout.startswith(start)
 
 
 def test_static_export_is_the_same_and_runs_nothing(cli: CommandLine) -> None:
@@ -228,11 +204,3 @@ def test_other_formats_say_once_that_they_export_tools_only(cli: CommandLine) ->
     assert (done.exit_code, done.stderr.count("left out"), len(json.loads(done.stdout))) == (0, 1, 1)
     assert warning in done.stderr
     assert "warning" not in cli.run("export", "--to", "openai", "tools.py").stderr
-
-
-def test_prompts_without_tools_are_exported(cli: CommandLine) -> None:
-    cli.write("only.py", "from toolcrib import MCPServer\ns = MCPServer('a')\ns.add_resource('a://b', 'c')\n")
-    done = cli.run("export", "--to", "mcp", "only.py", "--output", "all.json")
-    assert done.stderr == "note: 1 resource for mcp, written to all.json\n"
-    document = json.loads((cli.folder / "all.json").read_text())
-    assert document == {"tools": [], "resources": [{"uri": "a://b", "name": "b", "mimeType": "text/plain"}]}

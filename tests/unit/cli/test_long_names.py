@@ -11,8 +11,6 @@ from tests.support.clients.raw_pipe import raw_pipe
 from toolcrib import MCPServer, Tool, ToolcribError
 from toolcrib.errors import DefinitionError, Finding
 
-from .conftest import CommandLine
-
 LONG = "x" * 1_000_000
 SHORT = f"{'x' * 200}... (1,000,000 characters)"
 
@@ -55,15 +53,3 @@ async def test_a_reply_shortens_the_name_of_an_unknown_tool() -> None:
     async with raw_pipe(MCPServer()) as pipe:
         error = await pipe.error("tools/call", {"name": LONG, "arguments": {}})
     assert error["message"] == f"Unknown tool: {SHORT}"
-
-
-@pytest.mark.parametrize(
-    "words", [("call", "{}"), ("explain", "{}"), ("list", "{}"), ("{}",), ("list", "--{}")]
-)
-def test_a_command_shortens_what_it_was_given(cli: CommandLine, words: tuple[str, ...]) -> None:
-    cli.write("toolcrib.toml", "[server]\ntargets = ['shop.py']\n")
-    cli.write("shop.py", "from toolcrib import tool\n\n@tool\ndef f() -> int:\n    'Do.'\n    return 1\n")
-    done = cli.run(*(word.format("x" * 100_000) for word in words))
-    assert done.exit_code != 0
-    assert "(100,0" in done.stderr
-    assert len(done.stderr) < 2_000

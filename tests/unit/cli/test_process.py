@@ -54,11 +54,6 @@ def test_nothing_but_data_reaches_stdout_whatever_the_target_does(cli: CommandLi
     assert all(word in done.stderr for word in ("one", "two", "three", "four", "five"))
 
 
-def test_arguments_come_from_stdin(cli: CommandLine) -> None:
-    done = run("call", "echo", "--samples", "--json", "-", stdin='{"message": "hi"}')
-    assert json.loads(done.stdout)["content"][0]["text"] == "Echo: hi"
-
-
 def test_help_and_json_load_no_engine(cli: CommandLine) -> None:
     lines = [
         ["--help"],

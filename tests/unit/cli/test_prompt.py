@@ -66,11 +66,6 @@ def test_arguments_are_given_as_for_calls(shop: CommandLine, words: tuple[str, .
     assert "3 True" in done.stdout
 
 
-def test_arguments_are_read_from_stdin(shop: CommandLine) -> None:
-    done = shop.run("prompt", "-t", "shop.py", "thank", "--json", "-", stdin='{"who": "Bo"}')
-    assert "Thank Bo." in done.stdout
-
-
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
@@ -96,10 +91,6 @@ def test_a_prompt_is_not_a_tool(shop: CommandLine) -> None:
         2,
         "error: Unknown tool: thank\nhint: it is a prompt: use toolcrib prompt thank\n",
     )
-
-
-def test_no_messages_are_a_note(shop: CommandLine) -> None:
-    assert shop.run("prompt", "-t", "shop.py", "nothing").stderr == "note: the prompt has no messages\n"
 
 
 def test_no_prompt_bypasses_a_policy(shop: CommandLine) -> None:

@@ -81,11 +81,6 @@ def test_several_contents_are_named_on_stderr(shop: CommandLine) -> None:
     assert (done.exit_code, "shop://several has 2 contents" in done.stderr) == (2, True)
 
 
-def test_no_content_is_a_note(shop: CommandLine) -> None:
-    done = shop.run("read", "-t", "shop.py", "shop://nothing")
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "note: the resource has no content\n")
-
-
 @pytest.mark.parametrize(
     ("uri", "code", "words"),
     [
@@ -115,13 +110,6 @@ def test_a_file_in_place_of_a_uri_is_wrong_usage(shop: CommandLine) -> None:
     done = shop.run("read", "shop.py")
     text = "error: shop.py is a file, not a resource\nhint: use it as a target: -t shop.py\n"
     assert (done.exit_code, done.stderr) == (2, text)
-
-
-def test_a_disabled_resource_is_named_as_such(cli: CommandLine) -> None:
-    cli.write("shop.py", SHOP.replace('"orders://list"', '"orders://list", enabled=False, group="x"'))
-    done = cli.run("read", "-t", "shop.py", "orders://list")
-    assert done.exit_code == 2
-    assert done.stderr.startswith("error: Resource 'orders://list' is disabled\nhint: set enable_x_tools")
 
 
 def test_no_read_bypasses_a_policy(shop: CommandLine) -> None:

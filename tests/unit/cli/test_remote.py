@@ -85,16 +85,6 @@ def test_the_json_has_the_shape_of_a_local_list(cli: CommandLine, address: str) 
     assert there["findings"] == []
 
 
-def test_selectors_choose_among_remote_tools(cli: CommandLine, address: str) -> None:
-    def names(*options: str) -> list[str]:
-        return [tool["name"] for tool in cli.json("list", address, "--json", *options)["tools"]]
-
-    assert names("--include", "who*", "--include", "re:ec.*") == ["echo", "who_ended"]
-    assert names("--tag", "read-only") == ["add"]
-    assert "add" not in names("--exclude", "add")
-    assert cli.run("list", address, "--include", "nothing").exit_code == 2
-
-
 def test_problems_of_remote_tools_are_warnings(cli: CommandLine) -> None:
     fine = {"name": "fine", "description": "Fine.", "inputSchema": {"type": "object"}}
     odd = {"name": "o d d", "description": "a\u200bb\x1b[2J", "inputSchema": {"type": "string"}, "icons": [1]}
@@ -108,12 +98,6 @@ def test_problems_of_remote_tools_are_warnings(cli: CommandLine) -> None:
     assert done.exit_code == 0
     assert "\x1b" not in done.stdout + done.stderr
     assert "warning: " in done.stderr
-
-
-def test_a_server_without_tools_is_noted(cli: CommandLine) -> None:
-    done = cli.run("list", "--command", write_server(cli))
-    assert (done.exit_code, done.stdout) == (0, "")
-    assert done.stderr == "note: the server, MCP 2025-11-25: no tools\n"
 
 
 # --- show ---
@@ -168,15 +152,6 @@ def test_a_remote_tool_is_called(cli: CommandLine, address: str) -> None:
     assert cli.run("call", "--command", COMMAND, "echo", "text=17").stdout == "17\n"
     document = cli.json("call", "-t", address, "add", "--json", '{"a": 2}')
     assert (document["structuredContent"], document["isError"]) == (3, False)
-
-
-def test_a_failing_call_is_an_error_with_exit_code_1(cli: CommandLine, address: str) -> None:
-    done = cli.run("call", "-t", address, "add", "a=x")
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert "error: Invalid arguments for tool 'add'" in done.stderr
-    assert cli.run("call", "--command", write_server(cli, {"name": "t", "inputSchema": {}}), "t").stderr == (
-        "error: the tool failed without a message\n"
-    )
 
 
 def test_the_time_for_a_call_can_be_limited(cli: CommandLine, address: str) -> None:
@@ -245,27 +220,6 @@ def test_stderr_of_a_server_that_exits_is_shown(cli: CommandLine) -> None:
     assert "ModuleNotFoundError: No module named 'nowhere_to_be_found'" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["list", "http://127.0.0.1:1/", "tools.py"], "cannot be combined with other targets"),
-        (["list", "tools.py", "--command", "x"], "--command cannot be combined with"),
-        (["list", "--command", "x", "--header", "A: b"], "--header requires a URL"),
-        (["list", "--command", ""], "--command is empty"),
-        (["list", "--command", "'"], "Cannot parse --command"),
-        (["list", "--header", "A: b"], "--header requires a running server"),
-        (["call", "x", "--protocol", "2025-11-25"], "--protocol requires a running server"),
-        (["list", "http://127.0.0.1:1/", "--header", "nonsense"], "--header must be 'NAME: VALUE'"),
-        (["list", "http://127.0.0.1:1/", "--protocol", "1999"], "'1999' is not one of"),
-        (["scan", "http://127.0.0.1:1/"], "it is a running server"),
-    ],
-)
-def test_wrong_usage_exits_with_2(cli: CommandLine, arguments: list[str], words: str) -> None:
-    done = cli.run(*arguments)
-    assert done.exit_code == 2
-    assert words in done.stderr
-
-
 def test_an_invalid_header_is_not_printed(cli: CommandLine) -> None:
     done = cli.run("list", "http://127.0.0.1:1/", "--header", "Bearer-s3cret")
     assert "s3cret" not in done.stderr
@@ -331,11 +285,6 @@ class TestAtTheTerminal:
     def test_the_end_of_input_cancels_the_question(self, address: str) -> None:
         code, shown = self.converse([("name, string:", "\x04")], "call", "-t", address, "greet")
         assert (code, "They cancel." in shown) == (0, True)
-
-    def test_ctrl_c_ends_the_command(self, cli: CommandLine) -> None:
-        code, shown = self.converse([("name, string:", "\x03")], "call", "--command", COMMAND, "greet")
-        assert code == 130
-        assert "Traceback" not in shown
 
     def test_progress_is_one_line_that_is_cleared(self, address: str) -> None:
         code, shown = self.converse([], "call", "-t", address, "count", "upto=3")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 import sys
 
 import pytest
@@ -55,36 +54,6 @@ def test_json_is_what_list_and_check_print(cli: CommandLine) -> None:
     assert scanned["tools"][0]["source"]["line"] == 4
 
 
-def test_findings_are_sorted_and_counted(cli: CommandLine) -> None:
-    cli.write(
-        "tools.py",
-        """
-        from toolcrib import tool
-
-        @tool
-        def one(*args: int) -> int:
-            '''One.'''
-            return 1
-
-        @tool
-        def two(**rest: int) -> int:
-            '''Two.'''
-            return 2
-
-        @tool
-        def three(a: int = len("abc")) -> int:
-            '''Three.'''
-            return a
-        """,
-    )
-    done = cli.run("scan", "tools.py")
-    assert done.exit_code == 1
-    places = re.findall(r"^tools.py:\d+: (.*)\]", done.stdout, re.MULTILINE)
-    assert places == ["error[invalid-signature", "error[invalid-signature", "warning[unresolved-default"]
-    assert "1 tool in 1 file; 2 errors, 1 warning." in done.stdout
-    assert done.stdout.count("hint: name each parameter") == 1
-
-
 def test_warnings_exit_with_0(cli: CommandLine) -> None:
     cli.write("tools.py", ADD.replace("b: int = 1", "b: int = len('a')"))
     assert cli.run("scan", "tools.py").exit_code == 0
@@ -126,19 +95,6 @@ def test_the_configuration_is_used_by_default(cli: CommandLine) -> None:
     cli.write("code/tools.py", ADD)
     cli.write("toolcrib.toml", '[server]\ntargets = ["code"]\nnamespace = "n"\n')
     assert [tool["name"] for tool in cli.json("scan", "--json")["tools"]] == ["n_add"]
-
-
-def test_an_invalid_configuration_is_reported(cli: CommandLine) -> None:
-    cli.write("toolcrib.toml", "[server]\nnaem = 1\n")
-    done = cli.run("scan")
-    assert done.exit_code == 2
-    assert "naem" in done.stderr
-
-
-def test_names_are_escaped(cli: CommandLine) -> None:
-    cli.write("tools.py", "from toolcrib import tool\n@tool(name='a\\x1b[31mb')\ndef f():\n    '''W.'''\n")
-    done = cli.run("scan", "tools.py")
-    assert "\x1b" not in done.stdout + done.stderr
 
 
 def test_resources_and_prompts_are_listed_beside_tools(cli: CommandLine) -> None:

@@ -46,13 +46,6 @@ def test_matches_are_printed_with_reasons(cli: CommandLine) -> None:
     assert done.stderr == ""
 
 
-def test_tags_and_parameters_are_searched(cli: CommandLine) -> None:
-    cli.write("tools.py", TOOLS)
-    for word, place in (("storage", "tags"), ("attic", "parameter descriptions"), ("tone", "parameters")):
-        done = cli.run("search", "-t", "tools.py", word)
-        assert f"    {word} in {place}" in done.stdout.splitlines()
-
-
 def test_words_that_look_alike_by_chance_are_not_taken_for_typos(cli: CommandLine) -> None:
     # the sample tools have "world" and "first"
     done = cli.run("search", "--samples", "delete", "old", "files")
@@ -77,17 +70,6 @@ def test_the_json_has_definitions_scores_and_reasons(cli: CommandLine) -> None:
     typo = cli.json("search", "-t", "tools.py", "--json", "lettr")
     assert typo["similar"] == ["letter"]
     assert typo["tools"][0]["matched"] == {"lettr": {"word": "letter", "in": ["name"]}}
-
-
-def test_the_number_of_matches_is_limited(cli: CommandLine) -> None:
-    cli.write("tools.py", TOOLS)
-    done = cli.json("search", "-t", "tools.py", "--json", "--limit", "1", "delete", "letter")
-    assert len(done["tools"]) == 1
-
-
-def test_the_samples_are_searched_if_asked_for(cli: CommandLine) -> None:
-    done = cli.run("search", "--samples", "greeting")
-    assert done.stdout.startswith("hello_world: ")
 
 
 def test_a_broken_tool_is_reported_and_hides_no_match(cli: CommandLine) -> None:

@@ -55,13 +55,6 @@ def test_a_server_without_tools_is_served(cli: CommandLine) -> None:
         assert serving.ask("resources/read", uri="shop://terms")["contents"][0]["text"] == "Pay now."
 
 
-def test_workers_serve_them_too(cli: CommandLine) -> None:
-    cli.write("only.py", ONLY)
-    with Serving("only.py", "--workers", "2", cwd=cli.folder) as serving:
-        assert serving.info["resources"] == ["shop://terms"]
-        assert serving.ask("resources/read", uri="shop://terms")["contents"][0]["text"] == "Pay soon."
-
-
 def test_only_disabled_resources_are_nothing_to_serve(cli: CommandLine) -> None:
     cli.write("only.py", ONLY.replace('"Pay soon."', '"Pay soon.", enabled=False'))
     done = cli.run("serve", "only.py", "--port", "0")
@@ -82,11 +75,3 @@ def test_include_and_exclude_select_resources_and_prompts(cli: CommandLine) -> N
     assert [tool["name"] for tool in found["tools"]] == ["find_order"]
     assert [resource["uri"] for resource in found["resources"]] == ["shop://logo"]
     assert found.keys() == {"tools", "resources", "findings"}
-
-
-def test_a_selector_that_matches_nothing_names_the_kinds(cli: CommandLine) -> None:
-    cli.write("shop.py", SHOP)
-    for selector, kinds in (("x", "tool, resource or prompt"), ("prompt:x", "prompt"), ("tool:x", "tool")):
-        cli.write("toolcrib.toml", f'[server]\ntargets = ["shop.py"]\n[[rules]]\nallow = ["{selector}"]\n')
-        done = cli.run("check", "toolcrib.toml")
-        assert f"rules[1].allow: '{selector}' matches no {kinds}\n" in done.stdout

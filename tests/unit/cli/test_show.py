@@ -126,11 +126,6 @@ def test_the_json_is_one_tool_with_tags_version_and_fingerprint(cli: CommandLine
     assert len(shown["fingerprint"]) == 64
 
 
-def test_a_tool_without_parameters_is_shown(cli: CommandLine) -> None:
-    cli.write("tools.py", 'from toolcrib import tool\n@tool\ndef ping() -> str:\n    "Say pong to me."\n')
-    assert "No parameters." in cli.run("show", "tools.py:ping").stdout
-
-
 def test_an_alias_and_a_version_find_their_tool(cli: CommandLine) -> None:
     cli.write("tools.py", RICH)
     assert cli.json("show", "-t", "tools.py", "weather", "--json")["name"] == "forecast"
@@ -143,24 +138,11 @@ def test_a_misspelt_name_gets_a_suggestion(cli: CommandLine) -> None:
     assert done.stderr == "error: Unknown tool: math_ad\nhint: did you mean 'math_add'?\n"
 
 
-def test_an_unknown_name_gets_the_available_names(cli: CommandLine) -> None:
-    done = cli.run("show", "zzz", "--samples")
-    assert done.exit_code == 2
-    assert "hint: available: hello_world, echo, get_time, math_add, debug_info" in done.stderr
-
-
 def test_a_disabled_tool_is_not_reported_as_unknown(cli: CommandLine) -> None:
     done = cli.run("show", "read_file", "--samples")
     assert done.exit_code == 2
     assert "error: Tool 'read_file' is disabled" in done.stderr
     assert "TOOLCRIB_ENABLE_FILE_TOOLS=1" in done.stderr
-
-
-def test_a_refused_tool_shows_why(cli: CommandLine) -> None:
-    cli.write("tools.py", ADD + "\n@tool\ndef many(*names): ...\n")
-    done = cli.run("show", "-t", "tools.py", "many")
-    assert done.exit_code == 2
-    assert "tools.py:17: Tool 'many' takes *names" in done.stderr
 
 
 def test_a_tool_that_cannot_be_built_shows_why(cli: CommandLine) -> None:

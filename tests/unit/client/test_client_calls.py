@@ -145,12 +145,6 @@ async def test_a_result_keeps_its_content_its_data_and_its_notes() -> None:
     assert (result.is_error, result.meta) == (True, {"cost": 3})
 
 
-async def test_text_alone_is_not_structured_content() -> None:
-    async with modern(tools_call=text("x")).client() as client:
-        result = await client.call("t")
-    assert (result.is_structured, result.is_error, result.meta) == (False, False, None)
-
-
 @pytest.mark.parametrize(
     "result",
     [
@@ -174,11 +168,6 @@ async def test_a_kind_of_result_nobody_asked_for_is_an_error() -> None:
     async with modern(tools_call={"resultType": "job", "jobId": "1"}).client() as client:
         with pytest.raises(InvalidResponseError, match="the unknown resultType 'job'"):
             await client.call("t")
-
-
-async def test_a_legacy_server_may_put_anything_beside_its_result() -> None:
-    async with legacy(tools_call={**text("well"), "resultType": "task"}).client() as client:
-        assert (await client.call("t")).text == "well"
 
 
 # --- errors of a call ---

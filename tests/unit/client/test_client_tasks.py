@@ -167,28 +167,6 @@ async def test_the_server_chooses_how_often_it_is_asked(monkeypatch: pytest.Monk
     assert pauses == [1.0, 5.0, 60.0]
 
 
-async def test_the_pauses_grow_while_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses: list[float] = []
-    clock = [1000.0]
-    sleep = asyncio.sleep
-
-    async def pass_time(pause_s: float) -> None:
-        pauses.append(round(pause_s, 3))
-        clock[0] += pause_s
-        await sleep(0)
-
-    monkeypatch.setattr(tasks_module.asyncio, "sleep", pass_time)
-    monkeypatch.setattr(tasks_module.time, "monotonic", lambda: clock[0])
-    quiet = {**WORKING, "pollIntervalMs": 1000}
-    news = {**quiet, "statusMessage": "half"}
-    async with serving(*[quiet] * 60, news, DONE).client() as client:
-        await client.call("t")
-    assert pauses[1:10] == [1.0] * 9
-    assert pauses[10:61] == sorted(pauses[10:61])
-    assert 5.0 < pauses[60] <= 10.0
-    assert pauses[61] == 1.0
-
-
 async def test_a_connection_that_breaks_does_not_end_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     def get(answer: HttpAnswer) -> None:
         asked = len(scripted.named("tasks/get"))
@@ -217,18 +195,6 @@ async def test_a_server_that_denies_access_is_not_asked_again() -> None:
 
 
 # --- questions ---
-
-
-async def test_questions_of_a_task_are_answered_once() -> None:
-    asks = {"status": "input_required", "inputRequests": {"one": FORM, "two": FORM}}
-    more = {"status": "input_required", "inputRequests": {"two": FORM, "three": FORM}}
-    scripted = serving(asks, asks, more, DONE)
-    async with scripted.client(on_ask=say_ada) as client:
-        assert (await client.call("t")).text == "well"
-    sent = [message["params"] for message in scripted.named("tasks/update")]
-    given = {"action": "accept", "content": {"name": "Ada"}}
-    assert [params["inputResponses"] for params in sent] == [{"one": given, "two": given}, {"three": given}]
-    assert [params["taskId"] for params in sent] == ["t-1", "t-1"]
 
 
 async def test_a_task_whose_questions_cannot_be_answered_is_cancelled() -> None:

@@ -64,17 +64,6 @@ async def test_a_stream_that_always_has_something_new_is_followed_until_the_time
         assert len(scripted.named("GET")) > 5
 
 
-async def test_a_session_that_ends_during_a_call_does_not_repeat_the_call() -> None:
-    """The call may have been carried out: only who made it can know whether it may be made again."""
-    async with (
-        legacy(tools_call=cut, GET=lambda answer: answer.send(404)) as scripted,
-        scripted.client() as client,
-    ):
-        with pytest.raises(TransportError, match="does not resume it"):
-            await client.call("t")
-    assert len(scripted.named("tools/call")) == 1
-
-
 async def test_a_lot_behind_an_answer_is_not_read() -> None:
     async def chatter(answer: Answer) -> None:
         answer.start_events()

@@ -9,7 +9,6 @@ import pytest
 
 from toolcrib.config import Config, HTTPConfig, check_path, load_config, parse_config, switches_from
 from toolcrib.errors import ConfigurationError
-from toolcrib.sources.targets import resolve_target
 
 
 def test_server_and_tools_are_read(tmp_path: Path) -> None:
@@ -134,8 +133,3 @@ def test_switches_of_the_environment_override_the_file(tmp_path: Path) -> None:
 def test_an_invalid_switch_variable_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="TOOLCRIB_ENABLE_MATH_TOOLS: must be 1 or 0, got 'maybe'"):
         switches_from({"TOOLCRIB_ENABLE_MATH_TOOLS": "maybe"})
-
-
-def test_an_absolute_target_is_unchanged(tmp_path: Path) -> None:
-    target = str(tmp_path / "tools.py")
-    assert resolve_target(target, Path("/elsewhere")) == target

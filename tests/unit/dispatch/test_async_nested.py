@@ -46,17 +46,6 @@ async def test_a_deadline_in_an_anyio_task_group_leaves_the_caller_unharmed(runn
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_an_anyio_scope_around_the_call_cancels_it(runner, slots):
-    async def work():
-        await asyncio.sleep(3)
-
-    with anyio.move_on_after(0.02) as scope:
-        await run_async(runner, slots, work(), 5.0)
-    assert scope.cancelled_caught
-    assert asyncio.current_task().cancelling() == 0
-    await asyncio.sleep(0)
-
-
 async def test_an_anyio_scope_around_a_stubborn_call_gets_free(runner, slots):
     stop = []
 
@@ -121,26 +110,6 @@ async def test_the_deadline_of_the_outer_call_ends_both(runner, slots):
     assert_nothing_is_kept()
 
 
-async def test_when_both_deadlines_coincide_the_outer_one_is_told(runner, slots):
-    inner_slots = ToolSlots("inner")
-
-    async def inner():
-        await asyncio.sleep(3)
-
-    outer_clock, inner_clock = steps.Clock(5.0), steps.Clock(5.0)
-
-    async def outer():
-        await run_async(runner, inner_slots, inner(), 5.0, inner_clock)
-
-    task = asyncio.create_task(run_async(runner, slots, outer(), 5.0, outer_clock))
-    await wait_until(lambda: inner_clock._expire is not None)
-    for clock in (inner_clock, outer_clock):
-        asyncio.get_running_loop().call_soon(clock._expire)
-    with pytest.raises(ToolTimeoutError, match="'probe'"):
-        await task
-    assert task.cancelling() == 0
-
-
 async def test_a_stubborn_inner_tool_does_not_hold_the_outer_deadline(runner, slots):
     inner_slots = ToolSlots("inner")
     release = asyncio.Event()
@@ -186,31 +155,6 @@ async def test_an_inner_deadline_that_passes_after_that_of_the_outer_call_spares
     await wait_until(lambda: slots.running == inner_slots.running == 0)
     assert inner_ends == []
     assert asyncio.current_task().cancelling() == 0
-
-
-async def test_an_inner_call_that_has_already_expired_is_not_waited_for_by_the_outer_one(runner, slots):
-    inner_slots = ToolSlots("inner")
-    release = asyncio.Event()
-
-    async def inner():
-        while not release.is_set():
-            try:
-                await release.wait()
-            except asyncio.CancelledError:
-                pass
-
-    async def outer():
-        try:
-            await run_async(runner, inner_slots, inner(), 0.05)
-        finally:
-            await release.wait()
-
-    with pytest.raises(ToolTimeoutError, match="'probe'"):
-        await run_async(runner, slots, outer(), 0.04)
-    assert asyncio.current_task().cancelling() == 0
-    release.set()
-    await wait_until(lambda: slots.running == inner_slots.running == 0)
-    assert_nothing_is_kept()
 
 
 def make_eager_task(loop, coroutine, **_):

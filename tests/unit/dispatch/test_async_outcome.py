@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import gc
 import threading
 import types
@@ -37,17 +36,6 @@ async def test_the_value_of_a_coroutine_that_suspends_comes_back(runner, slots):
     assert await run_async(runner, slots, work(), 5.0) == "late"
     assert slots.running == 0
     assert_nothing_is_kept()
-
-
-async def test_it_runs_in_the_task_of_the_caller_and_in_its_context(runner, slots):
-    variable = contextvars.ContextVar("variable", default=0)
-    variable.set(7)
-
-    async def work():
-        await asyncio.sleep(0)
-        return asyncio.current_task(), variable.get()
-
-    assert await run_async(runner, slots, work(), 1.0) == (asyncio.current_task(), 7)
 
 
 @pytest.mark.parametrize("pause", [False, True])
@@ -154,25 +142,6 @@ async def test_a_call_leaves_no_reference_cycle_behind(runner, slots):
 
 
 # --- the end of a generator ---
-
-
-async def test_closing_a_suspended_call_closes_the_coroutine(runner, slots):
-    seen = []
-
-    async def work():
-        try:
-            await asyncio.sleep(3)
-        except GeneratorExit:
-            seen.append("closed")
-            raise
-
-    call = run_async(runner, slots, work(), 5.0)
-    future = call.send(None)
-    call.close()
-    future.cancel()
-    assert seen == ["closed"]
-    assert slots.running == 0
-    assert_nothing_is_kept()
 
 
 async def test_closing_a_call_that_refuses_to_close_is_not_an_error(runner, slots):

@@ -69,15 +69,6 @@ def descend(depth: int) -> None:
     climb(depth - 1)
 
 
-def test_a_deep_traceback_shows_the_last_frames(reporter, caplog):
-    reporter.report("probe", catch(climb, 100), "c")
-    assert reporter.flush(FLUSH_S)
-    (text,) = messages(caplog)
-    assert text.count('  File "') == 50
-    assert 'raise ValueError("at the bottom")' in text
-    assert len(text.encode()) <= 8192
-
-
 def test_long_lines_and_names_are_cut_to_8_kib(reporter, caplog):
     scope: dict[str, object] = {}
     name = "f" + "ü" * 400
@@ -347,19 +338,6 @@ def test_the_thread_ends_when_nothing_comes_and_starts_again(reporter, caplog, m
     reporter.report("probe", ValueError("two"), "c")
     assert reporter.flush(FLUSH_S)
     assert len(caplog.records) == 2
-
-
-def test_flush_says_when_time_ran_out(caplog):
-    class SlowError(Exception):
-        def __str__(self):
-            time.sleep(0.3)
-            return "slow"
-
-    reporter = CrashReporter()
-    assert reporter.flush(0.01)
-    reporter.report("probe", SlowError(), "c")
-    assert not reporter.flush(0.01)
-    assert reporter.flush(FLUSH_S)
 
 
 @pytest.mark.parametrize(

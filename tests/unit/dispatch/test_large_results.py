@@ -101,12 +101,6 @@ async def test_items_that_cost_more_together_than_each_alone_are_within_the_budg
     assert is_within(result, 2_000)
 
 
-async def test_the_value_of_the_tool_is_not_changed() -> None:
-    whole = {"page": {"rows": make_rows(1_000)}}
-    await run(Result.of("rows", whole))
-    assert len(whole["page"]["rows"]) == 1_000
-
-
 async def test_the_text_that_an_author_wrote_stays() -> None:
     result = await run(Result.of("1,000 rows", {"rows": make_rows(1_000)}))
     assert result.content[0]["text"] == "1,000 rows"
@@ -279,12 +273,6 @@ async def test_a_long_text_has_no_items_so_it_is_linked_with_its_first_lines() -
     assert (contents["mimeType"], contents["text"]) == ("text/plain", text)
     assert result.text.endswith("It begins:\n\n" + "\n".join(["A line of the report"] * 5))
     assert is_within(result)
-
-
-async def test_a_text_of_one_long_line_is_linked_without_a_preview() -> None:
-    result = await run("word " * 10_000)
-    assert "word" not in result.text
-    assert [block["type"] for block in result.content] == ["text", "resource_link"]
 
 
 async def test_data_without_a_list_is_linked_where_no_schema_requires_data() -> None:

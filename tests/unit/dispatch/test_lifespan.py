@@ -72,20 +72,6 @@ async def test_without_a_start_an_application_opens_before_its_first_call_only()
     assert (one.lines[-1], two.lines) == ("one closed", [])
 
 
-async def test_many_first_calls_at_once_open_it_once() -> None:
-    class Slow(Diary):
-        async def open(self) -> None:
-            self.lines.append("opening")
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-
-    app = Slow("slow")
-    server = serve(app)
-    results = await asyncio.gather(*(server.call("slow_note") for _ in range(20)))
-    assert all(not result.is_error for result in results)
-    assert app.lines == ["opening"] + ["noted"] * 20
-
-
 def test_calls_from_several_threads_and_loops_open_it_once() -> None:
     gate = threading.Event()
 

@@ -62,16 +62,6 @@ async def test_a_function_runs_in_another_process_and_that_one_is_used_again(run
     assert (slots.running, slots.abandoned) == (0, 0)
 
 
-async def test_coroutines_are_run_and_generators_are_read(runner, slots):
-    assert await run(runner, slots, targets.add_later, 1, 2) == 3
-    assert await run(runner, slots, targets.count, 3) == [0, 1, 2]
-    assert await run(runner, slots, targets.count_later, 3) == [0, 1, 2]
-
-
-async def test_large_arguments_pass(runner, slots):
-    assert await run(runner, slots, targets.measure, b"x" * 20_000_000) == 20_000_000
-
-
 def test_anything_that_the_function_prints_goes_to_standard_error_and_its_input_is_empty():
     program = """
 import asyncio

@@ -480,21 +480,6 @@ def test_a_closed_loop_cannot_be_woken(kind: type) -> None:
     assert box.wake(future) is False
 
 
-async def test_a_loop_keeps_its_waker() -> None:
-    loop = asyncio.get_running_loop()
-    assert waker_of(loop) is waker_of(loop)
-
-
-def test_two_loops_on_one_thread_have_two_wakers() -> None:
-    first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
-    try:
-        assert waker_of(first) is not waker_of(second)
-        assert waker_of(first) is waker_of(first)
-    finally:
-        first.close()
-        second.close()
-
-
 @pytest.mark.skipif(not hasattr(os, "eventfd"), reason="this system has no event counters")
 def test_the_descriptor_ends_with_its_loop() -> None:
     loop = asyncio.new_event_loop()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import subprocess
-import sys
 import threading
 import time
 
@@ -186,26 +184,3 @@ async def test_the_watch_rests_when_nothing_runs_and_begins_again(runner, slots,
     await wait_until(lambda: "toolcrib-watchdog" not in {thread.name for thread in threading.enumerate()})
     runner.run_inline(slots, log.wait)
     assert log.names == ["probe"]
-
-
-def test_the_watch_does_not_keep_a_process_alive_and_survives_a_fork():
-    program = """
-import os, sys, time, logging
-from toolcrib.dispatch.runners import ToolSlots
-from toolcrib.dispatch.runners import Runner
-logging.basicConfig(stream=sys.stdout, format="%(message)s")
-runner = Runner()
-runner.run_inline(ToolSlots("parent"), lambda: None)
-child = os.fork()
-if child == 0:
-    runner.run_inline(ToolSlots("child"), lambda: time.sleep(0.7))
-    sys.stdout.flush()
-    os._exit(0)
-os.waitpid(child, 0)
-"""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=30
-    )
-    assert done.returncode == 0
-    assert "tool 'child' blocks the event loop" in done.stdout
-    assert done.stderr == ""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from toolcrib import Tool
 from toolcrib.errors import InvalidNameError, InvalidToolError
-from toolcrib.names import MCP, PORTABLE, STRICT, NameRule
+from toolcrib.names import MCP, PORTABLE
 from toolcrib.registry.index import name_tool, report_shortened
 
 LONG = "a" * 40 + "_" + "b" * 40
@@ -71,19 +69,6 @@ def test_a_long_name_that_was_written_is_kept_and_one_that_a_prefix_made_long_is
     assert name_tool(short, None, "_", MCP) is short
 
 
-def test_a_shortened_name_gets_its_long_form_back_where_there_is_room() -> None:
-    tight = replace(PORTABLE, max_length=40)
-    short = name_tool(named("a" * 50), None, "_", tight)
-    again = name_tool(short, "app", "_", MCP)
-    assert (len(short.name), again.name, again.long_name) == (40, "app_" + "a" * 50, None)
-    assert name_tool(short, None, "_", tight) is short
-
-
-def test_the_strict_rule_shortens_nothing() -> None:
-    with pytest.raises(InvalidNameError, match="1-50 chars, got 81"):
-        name_tool(named(LONG), None, "_", STRICT)
-
-
 def test_shortening_does_not_hide_what_the_rule_refuses() -> None:
     with pytest.raises(InvalidNameError):
         name_tool(named("a" * 40 + " ; drop " + "b" * 40), None, "_", PORTABLE)
@@ -103,8 +88,3 @@ def test_a_name_that_is_not_text_is_refused_with_and_without_prefix(namespace: s
 def test_a_prefix_that_breaks_the_rule_is_refused() -> None:
     with pytest.raises(InvalidNameError, match="my app_echo"):
         name_tool(named("echo"), "my app", "_", PORTABLE)
-
-
-def test_a_rule_of_ones_own_is_kept_to() -> None:
-    rule = NameRule("tiny", re.compile(r"[a-z_0-9]+"), 20, "must be tiny")
-    assert len(name_tool(named("a" * 30), None, "_", rule).name) == 20

@@ -242,11 +242,6 @@ async def test_clients_see_the_version_of_the_server_or_else_that_of_toolcrib() 
             assert client.server_info["version"] == version
 
 
-def test_a_server_keeps_its_engine_for_the_tools() -> None:
-    engine = object()
-    assert MCPServer(core_engine=engine).core_engine is engine
-
-
 async def test_a_server_describes_itself_in_figures(server: MCPServer) -> None:
     server.add(add)
     await server.call("add", {"a": 1, "b": 2})

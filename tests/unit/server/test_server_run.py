@@ -86,20 +86,6 @@ def test_run_in_memory_blocks_until_another_thread_stops_it(server: MCPServer) -
     assert not thread.is_alive()
 
 
-async def test_stop_ends_the_transport(server: MCPServer) -> None:
-    ended: list[str] = []
-
-    async def transport(running: MCPServer) -> None:
-        try:
-            await running.stop()
-            await asyncio.Event().wait()
-        finally:
-            ended.append("cleaned up")
-
-    await server.run(transport)
-    assert ended == ["cleaned up"]
-
-
 async def test_anything_that_a_transport_raises_comes_out_and_the_server_is_stopped(
     server: MCPServer,
 ) -> None:

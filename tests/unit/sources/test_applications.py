@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote
 
@@ -219,20 +217,6 @@ def test_one_connection_serves_an_application_until_it_is_closed(api: API) -> No
     asyncio.run(app.close())
     app.get_weather("London")
     assert api.connections == 2
-
-
-def test_many_threads_may_make_the_first_request_at_once(api: API) -> None:
-    app = WeatherApp(api.origin)
-    together = threading.Barrier(20)
-
-    def ask(number: int) -> str:
-        together.wait(5)
-        return str(app.get_weather(f"city {number}")["city"])
-
-    with ThreadPoolExecutor(20) as threads:
-        assert list(threads.map(ask, range(20))) == [f"city {number}" for number in range(20)]
-    assert api.connections <= 20
-    asyncio.run(app.close())
 
 
 @pytest.mark.parametrize(

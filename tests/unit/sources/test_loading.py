@@ -44,13 +44,6 @@ def test_a_file_is_imported_under_its_own_name_and_once(tmp_path: Path) -> None:
     assert load_file(tmp_path / "crib_helper.py").value is module.value
 
 
-def test_a_relative_path_leads_to_the_same_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path, {"crib_near.py": "value = 1"})
-    monkeypatch.chdir(tmp_path)
-    assert load_file(Path("crib_near.py")) is load_file(tmp_path / "crib_near.py")
-    assert sys.path.count(str(tmp_path)) == 1
-
-
 def test_two_files_of_one_name_do_not_collide(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         write(tmp_path / str(number), {"crib_tools.py": f"number = {number}"})

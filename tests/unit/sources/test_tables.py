@@ -76,11 +76,6 @@ def test_metadata_that_is_not_a_mapping_is_left_out() -> None:
     assert options["metadata"] == {}
 
 
-def test_a_definition_without_schema_leaves_it_to_the_handlers_hints() -> None:
-    options = read_table({"x": {"description": "Do it.", "handler": handle}}, {}).entries[0].options
-    assert (options["input_schema"], options["output_schema"]) == (None, None)
-
-
 def test_an_object_gives_its_facts_and_the_metadata_hung_on_it() -> None:
     definition = SimpleNamespace(
         name="x",
