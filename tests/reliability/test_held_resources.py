@@ -16,20 +16,11 @@ from tests.support.clients.raw_pipe import MODERN, RawPipe, raw_pipe
 from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
 from tests.wire.cases import encode, legacy, modern
 from tests.wire.sending import post_modern
-from toolcrib import Context, MCPServer
+from toolcrib import MCPServer
 from toolcrib.context import Principal
 from toolcrib.policy import Policy, Rule
 
 MANY = 10_000
-UPDATED = "notifications/resources/updated"
-
-
-def spent(work: Any) -> float:
-    began = time.process_time()
-    work()
-    return time.process_time() - began
-
-
 # --- many resources ------------------------------------------------------------------------------------
 
 
@@ -79,25 +70,6 @@ async def test_a_rule_per_principal_keeps_ten_thousand_resources_apart() -> None
             assert (await ana.error("resources/read", {"uri": "shop://articles/17"}))["code"] == -32602
         async with raw_pipe(server, principal=Principal("key:ben")) as ben:
             assert len((await ben.result("resources/list"))["resources"]) == MANY
-
-
-async def test_every_session_may_watch_its_own_hundred() -> None:
-    server = make_large()
-    async with server:
-        pipes = [RawPipe(server, "2025-11-25") for _ in range(50)]
-        for index, pipe in enumerate(pipes):
-            await pipe.open({})
-            for number in range(100):
-                uri = f"shop://articles/{index * 100 + number}"
-                assert await pipe.result("resources/subscribe", {"uri": uri}) == {}
-        for _ in range(20):
-            await server.resource_changed("shop://articles/4999")
-        await asyncio.sleep(0)
-        await pipes[0].ask("ping")
-        assert [len(pipe.seen(UPDATED)) for pipe in pipes] == [0] * 49 + [20]
-        for pipe in pipes:
-            await pipe.close()
-        assert not server.transports.engine.pipes
 
 
 # --- hostile URIs --------------------------------------------------------------------------------------
@@ -222,32 +194,6 @@ async def test_subscriptions_come_and_go_without_a_trace() -> None:
             await pipe.close()
         engine = server.transports.engine
         assert (len(engine.subscriptions), len(engine.pipes)) == (0, 0)
-
-
-async def test_completion_shows_each_principal_its_own_values_only() -> None:
-    server = MCPServer("shop")
-    orders = {"key:ana": ["a1", "a2"], "key:ben": ["b1"]}
-
-    @server.resource("shop://orders/{id}")
-    def order(id: str) -> str:
-        return id
-
-    @order.complete("id")
-    async def find(value: str, ctx: Context) -> list[str]:
-        await asyncio.sleep(0)
-        return orders[ctx.principal.name]
-
-    params = {
-        "ref": {"type": "ref/resource", "uri": "shop://orders/{id}"},
-        "argument": {"name": "id", "value": ""},
-    }
-    async with server:
-        pipes = {name: RawPipe(server, MODERN, Principal(name)) for name in orders}
-        asked = [(name, pipes[name].ask("completion/complete", params)) for _ in range(50) for name in orders]
-        for (name, _), reply in zip(asked, await asyncio.gather(*(each for _, each in asked)), strict=True):
-            assert reply["result"]["completion"]["values"] == orders[name]
-        for pipe in pipes.values():
-            await pipe.close()
 
 
 async def test_blocked_completions_hold_a_limited_number_of_threads() -> None:

@@ -8,7 +8,6 @@ import re
 import signal
 import socket
 import subprocess
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -234,20 +233,6 @@ def test_a_closed_stderr_does_not_stop_the_server(folder: Path) -> None:
 # --- shutdown -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_first_signal_lets_running_calls_end(folder: Path, number: signal.Signals) -> None:
-    with Serving("work.py", cwd=folder) as serving:
-        calling = Calling(serving, "slow", seconds=1.0)
-        serving.wait_for("waiting")
-        serving.process.send_signal(number)
-        calling.join(20)
-        assert calling.outcome == "slept"
-        assert serving.process.wait(20) == 0
-        with pytest.raises(OSError):
-            serving.names()
-    assert "Traceback" not in serving.errors
-
-
 @pytest.mark.parametrize("tool", ["slow", "hog"])
 def test_the_second_signal_stops_at_once_even_if_the_loop_is_blocked(folder: Path, tool: str) -> None:
     with Serving("work.py", cwd=folder) as serving:
@@ -311,43 +296,6 @@ def test_on_stdio_verbose_prints_the_tools(cli: CommandLine, start_stdio: Callab
     assert (process.returncode, out) == (0, "")
     assert err.startswith("toolcrib: serving 5 tools on stdin and stdout")
     assert "  echo: Echo back the input message\n" in err
-
-
-def test_on_stdio_the_end_of_input_stops_it_while_a_tool_runs(
-    folder: Path, start_stdio: Callable[..., Any]
-) -> None:
-    process = start_stdio("work.py", cwd=folder)
-    process.communicate(INITIALIZE + _call("linger", seconds=60), 20)
-    assert process.returncode == 0
-
-
-def test_on_stdio_calls_that_run_when_the_input_ends_are_answered(
-    cli: CommandLine, start_stdio: Callable[..., Any]
-) -> None:
-    imports = "import threading\nfrom toolcrib import tool\n\n"
-    body = '    threading.Event().wait(1.5)\n    return "done"\n'
-    cli.write("slow.py", f"{imports}@tool\ndef slow() -> str:\n{body}")
-    listen = {
-        "jsonrpc": "2.0",
-        "id": 9,
-        "method": "subscriptions/listen",
-        "params": {
-            "notifications": {},
-            "_meta": {
-                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-                "io.modelcontextprotocol/clientCapabilities": {},
-            },
-        },
-    }
-    process = start_stdio("slow.py", cwd=cli.folder)
-    began = time.monotonic()
-    out, err = process.communicate(INITIALIZE + _call("slow") + json.dumps(listen) + "\n", 60)
-    assert (process.returncode, err) == (0, "")
-    replies = {message["id"]: message for message in map(json.loads, out.splitlines()) if "id" in message}
-    assert replies["slow"]["result"]["content"][0]["text"] == "done"
-    assert replies[9]["result"]["resultType"] == "complete", "a stream does not hold the process"
-    assert time.monotonic() - began < 10
 
 
 def test_on_stdio_a_client_that_reads_nothing_is_left(
