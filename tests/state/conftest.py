@@ -17,6 +17,9 @@ from toolcrib.state.sqlite import file as sqlite_file
 from toolcrib.state.sqlite.file import NS
 from toolcrib.state.sqlite.state import SQLiteState
 
+YEAR_S = 366 * 86_400
+"""A period in which nothing of a rate comes back during a test."""
+
 
 class Machine:
     """A machine with clocks, and processes that share a file. Without a path each has its own memory."""

@@ -160,9 +160,7 @@ def test_there_is_room_for_so_many_readers(desk: Served, monkeypatch: pytest.Mon
     assert (answer.status, answer.headers["retry-after"]) == (503, "1")
 
 
-def test_a_server_without_the_pair_has_nothing_there() -> None:
-    with serving("own", make_desk(), pair=False) as served:
-        assert Older(served.port, path="/sse").send("GET").status == 404
+def test_a_server_that_keeps_no_sessions_has_nothing_there() -> None:
     with serving("own", make_desk(keeps_sessions=False)) as served:
         assert Older(served.port, path="/sse").send("GET").status == 404
         assert Older(served.port).listen().status == 405

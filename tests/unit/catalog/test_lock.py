@@ -127,7 +127,7 @@ def test_a_new_lock_has_the_default_mode_and_an_old_one_keeps_its_own(file: Path
     [
         ("Add two numbers", "Add three numbers", "'add'.*fingerprint does not match its definition"),
         ('"default": 1', '"default": 2', "edited by hand"),
-        ('"name": "add"', '"name": "sub"', "its definition is that of another tool"),
+        ('"name": "add"', '"name": "sub"', "its definition belongs to another tool"),
         ('"format": 1', '"format": 2', "has format 2, and this version of toolcrib supports format 1"),
         ('"format": 1', '"format": 1, "format": 1', "an object has a key twice"),
         ('"source"', '"origin"', "unknown key 'origin'"),

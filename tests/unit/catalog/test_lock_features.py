@@ -134,7 +134,7 @@ def test_a_changed_prompt_is_refused_or_taken_out(file: Path) -> None:
     ("old", "new", "words"),
     [
         ('"mimeType": "text/plain"', '"mimeType": "text/html"', r"at resource 1 .*edited by hand"),
-        ('"name": "orders://{number}"', '"name": "a://b"', "its definition is that of another resource"),
+        ('"name": "orders://{number}"', '"name": "a://b"', "its definition belongs to another resource"),
         ('"prompts": [', '"prompts": [1, ', r"at prompt 1 \(None\): it is not an object"),
         ('"resources": [', '"resources": 1, "x": [', "lists of 'tools', 'resources' and 'prompts'"),
     ],
