@@ -36,6 +36,14 @@ AMENDED = {
     " differ from it one day. Descriptors in JSON and YAML stay for tools whose code is elsewhere.",
     "G-18": "the self-check is `lock --check` of an import or of a running server against the lock file of a"
     " scan. A second comparison of definitions, `check --against-scan`, showed nothing that a lock does not.",
+    "X-01": "the rule without a setting is `mcp`, no longer `portable`: 50 tools of two public servers have"
+    " dots in their names, which MCP allows since 2025-11-25. Exports replace what a provider refuses.",
+    "G8": "1,000 reloads restart the serving process behind its supervisor, and leave no process and no"
+    " descriptor. Modules that were swapped in the running process kept parts of the old ones alive.",
+    "F4": "unread answers are kept in memory, 16 MiB for each connection and 64 MiB in all, and no longer in"
+    " files; the longest unread is closed first.",
+    "T21": "`--accept-gap` is gone: a log that was deleted or damaged is never continued. Move it away, and a"
+    " new log begins a new chain.",
     "C1": "injected instructions are found by mechanical rules and 150 lines of English phrases. The 1,210"
     " lines before, in 15 languages, found a third of wordings that they were not made for: no shield.",
     "C3, T10": "names that look alike are a finding of the linter (`look-alike-name`), no longer refused: a"
