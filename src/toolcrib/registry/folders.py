@@ -1,6 +1,6 @@
 """Files and folders as resources: list the files of a folder, and read one of them, inside its root only.
 
-    docs = Folder("docs", include="**/*.md")
+    docs = Folder("docs")
     [file.path for file in docs.files()]     # ["guide/start.md", "index.md"]
     data, mime_type = docs.read("index.md")
 
@@ -18,9 +18,8 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
@@ -32,7 +31,7 @@ MAX_BYTES = 16 * 2**20
 MAX_FILES = 10_000
 MAX_DEPTH = 100
 ENTRIES_PER_FILE = 10
-"""A listing looks at up to this many entries for each of `max_files`: not every entry is a file."""
+"""A listing looks at up to this many entries for each of `MAX_FILES`: not every entry is a file."""
 CHUNK = 2**20
 
 CAN_OPEN_RELATIVE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
@@ -112,30 +111,12 @@ class FileReader:
 
 
 class Folder:
-    """The files of a folder that match one of the `include` globs and none of `exclude`.
+    """The files of a folder and below. Names that begin with a dot are left out."""
 
-    `**` stands for any number of folders. Excluding a folder excludes its files; upper and lower case are the
-    same in `exclude`, as in some file systems. Names that begin with a dot are left out unless `hidden`.
-    """
-
-    def __init__(
-        self,
-        path: str | Path,
-        *,
-        include: str | Sequence[str] = "**/*",
-        exclude: str | Sequence[str] = (),
-        hidden: bool = False,
-        max_bytes: int = MAX_BYTES,
-        max_files: int = MAX_FILES,
-    ) -> None:
+    def __init__(self, path: str | Path) -> None:
         self.path = Path(path).absolute()
         if not self.path.is_dir():
             raise InvalidToolError(f"'{path}' is not a folder", hint="give the path of an existing folder")
-        self._include = _parse_globs(include)
-        self._exclude = _parse_globs(exclude, str.lower)
-        self.hidden = hidden
-        self.max_bytes = max_bytes
-        self.max_files = max_files
 
     def read(self, relative: str) -> tuple[bytes, str]:
         """Return content and media type of a file. Raises FileUnavailableError."""
@@ -144,13 +125,13 @@ class Folder:
             descriptor = self._open(parts)
         except (OSError, ValueError):
             raise _not_found(relative) from None
-        return _read(descriptor, relative, self.max_bytes), mime_type_of(parts[-1])
+        return _read(descriptor, relative, MAX_BYTES), mime_type_of(parts[-1])
 
     def files(self) -> Iterator[FileEntry]:
-        """Yield files in the order of their paths, up to `max_files`. Links are left out."""
-        count, budget = 0, self.max_files * ENTRIES_PER_FILE
+        """Yield files in the order of their paths, up to `MAX_FILES`. Links are left out."""
+        count, budget = 0, MAX_FILES * ENTRIES_PER_FILE
         pending: list[FileEntry | list[str]] = [[]]
-        while pending and count < self.max_files:
+        while pending and count < MAX_FILES:
             item = pending.pop()
             if isinstance(item, FileEntry):
                 count += 1
@@ -169,7 +150,7 @@ class Folder:
             try:
                 with os.scandir(folder) as scanned:
                     entries = list(islice(scanned, most))
-                    described = [self._describe(entry, [*parts, entry.name]) for entry in entries]
+                    described = [_describe(entry, [*parts, entry.name]) for entry in entries]
             finally:
                 if isinstance(folder, int):
                     os.close(folder)
@@ -177,64 +158,44 @@ class Folder:
             return 0, []  # removed, replaced by a link, or not readable
         return len(entries), sorted((item for item in described if item is not None), key=_path_of)
 
-    def _describe(self, entry: os.DirEntry[str], parts: list[str]) -> FileEntry | list[str] | None:
-        """Return a file, the parts of a folder, or None for an entry that is neither or not served."""
-        try:
-            if entry.is_dir(follow_symlinks=False):
-                return parts if self._is_visible(parts) else None
-            if not self._is_served(parts):
-                return None
-            facts = entry.stat(follow_symlinks=False)
-        except (OSError, ValueError):
-            return None
-        if not stat.S_ISREG(facts.st_mode):
-            return None
-        return FileEntry("/".join(parts), facts.st_size, mime_type_of(parts[-1]), facts.st_mtime)
-
     def _open(self, parts: list[str]) -> int:
         """Open a file that is served, inside the root. Raises OSError or ValueError."""
-        if not self._is_served(parts):
+        if not _is_visible(parts):
             raise FileNotFoundError
         root = os.path.realpath(self.path, strict=True)
         if os.path.realpath(os.path.join(root, *parts), strict=True) != os.path.join(root, *parts):
             raise FileNotFoundError
         return _open_file(root, parts)
 
-    def _is_served(self, parts: list[str]) -> bool:
-        return self._is_visible(parts) and any(_matches(parts, glob) for glob in self._include)
 
-    def _is_visible(self, parts: list[str]) -> bool:
-        """Return whether parts are a valid path that is neither hidden nor excluded."""
-        if len(parts) > MAX_DEPTH or not all(map(self._is_valid, parts)):
-            return False
-        lower = [part.lower() for part in parts]
-        ends = range(1, len(parts) + 1)
-        return not any(_matches(lower[:end], glob) for glob in self._exclude for end in ends)
+def _is_visible(parts: list[str]) -> bool:
+    """Return whether parts are a valid path that is not hidden."""
+    return len(parts) <= MAX_DEPTH and all(map(_is_valid, parts))
 
-    def _is_valid(self, name: str) -> bool:
-        is_utf8 = not any("\ud800" <= char <= "\udfff" for char in name)  # how Python shows other bytes
-        is_hidden = name.startswith(".") and not self.hidden
-        return is_utf8 and not is_hidden and name not in ("", ".", "..") and not set(FORBIDDEN) & set(name)
+
+def _is_valid(name: str) -> bool:
+    is_utf8 = not any("\ud800" <= char <= "\udfff" for char in name)  # how Python shows other bytes
+    return is_utf8 and name != "" and not name.startswith(".") and not set(FORBIDDEN) & set(name)
+
+
+def _describe(entry: os.DirEntry[str], parts: list[str]) -> FileEntry | list[str] | None:
+    """Return a file, the parts of a folder, or None for an entry that is neither or not served."""
+    try:
+        if entry.is_dir(follow_symlinks=False):
+            return parts if _is_visible(parts) else None
+        if not _is_visible(parts):
+            return None
+        facts = entry.stat(follow_symlinks=False)
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(facts.st_mode):
+        return None
+    return FileEntry("/".join(parts), facts.st_size, mime_type_of(parts[-1]), facts.st_mtime)
 
 
 def _path_of(item: FileEntry | list[str]) -> str:
     """Return a path that sorts a folder to where its files belong."""
     return item.path if isinstance(item, FileEntry) else "/".join([*item, ""])
-
-
-def _parse_globs(globs: str | Sequence[str], change: Callable[[str], str] = str) -> list[list[str]]:
-    return [change(glob).split("/") for glob in ([globs] if isinstance(globs, str) else globs)]
-
-
-def _matches(parts: Sequence[str], glob: Sequence[str]) -> bool:
-    """Match a path against a glob by following all ways at once, never one after the other."""
-    ends = {0}
-    for piece in glob:
-        if piece == "**":
-            ends = set(range(min(ends, default=len(parts) + 1), len(parts) + 1))
-        else:
-            ends = {end + 1 for end in ends if end < len(parts) and fnmatchcase(parts[end], piece)}
-    return len(parts) in ends
 
 
 def _open_folder(root: str, parts: Sequence[str]) -> int | str:
