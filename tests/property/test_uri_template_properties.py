@@ -5,30 +5,27 @@ from __future__ import annotations
 from typing import Any, SupportsIndex
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.errors import InvalidToolError
-from toolcrib.registry.uri_template import URITemplate, Value, screen
+from toolcrib.registry.uri_template import URITemplate, screen
 
-BOUNDED = ["{%s}", "{/%s}", "{.%s}", "{;%s}"]
-GREEDY = ["{+%s}", "{/%s*}", "{.%s*}", "{;%s*}", "{#%s}"]
 LITERALS = st.builds("{}{}".format, st.sampled_from("/:@!$()"), st.text("ab-._~", max_size=3))
 """They begin with a character that is encoded in every value that is not greedy."""
 
 
 @st.composite
-def templates_with_values(draw: st.DrawFn) -> tuple[str, dict[str, Value]]:
+def templates_with_values(draw: st.DrawFn) -> tuple[str, dict[str, str]]:
     count = draw(st.integers(0, 6))
     greedy = draw(st.integers(0, 6))
-    text, values = "x://", dict[str, Value]()
+    text, values = "x://", dict[str, str]()
     for index in range(count):
-        form = draw(st.sampled_from(GREEDY if index == greedy else BOUNDED))
         name = f"v{index}"
-        text += draw(LITERALS) + form % name
-        values[name] = draw(st.lists(st.text(), max_size=4) if "*" in form else st.text())
+        text += draw(LITERALS) + ("{+%s}" if index == greedy else "{%s}") % name
+        values[name] = draw(st.text())
     text += draw(LITERALS)
-    if "#" not in text and draw(st.booleans()):
+    if draw(st.booleans()):
         names = draw(st.lists(st.sampled_from("abc"), min_size=1, unique=True))
         text += "{?" + ",".join(names) + "}"
         values |= draw(st.dictionaries(st.sampled_from(names), st.text()))
@@ -36,7 +33,7 @@ def templates_with_values(draw: st.DrawFn) -> tuple[str, dict[str, Value]]:
 
 
 @given(templates_with_values())
-def test_matching_gives_back_the_values_that_were_expanded(case: tuple[str, dict[str, Value]]) -> None:
+def test_matching_gives_back_the_values_that_were_expanded(case: tuple[str, dict[str, str]]) -> None:
     text, values = case
     template = URITemplate(text)
     assert template.match(template.expand(values)) == values
@@ -50,7 +47,7 @@ def test_a_text_is_refused_or_matches_its_own_expansions(pieces: list[str], uri:
         return
     template.match(uri)
     names = template.variables
-    values: dict[str, Value] = {name: ["Z"] if name in template.exploded else "Z" for name in names}
+    values = dict.fromkeys(names, "Z")
     assert template.match(template.expand(values)) == values
 
 
@@ -112,9 +109,7 @@ HARD = [
     ("x://" + "a".join(f"{{v{index}}}" for index in range(128)) + "b{+c}", "x://" + "a" * 65_000),
     ("x://{+c}a" + "a".join(f"{{v{index}}}" for index in range(128)), "x://" + "a" * 65_000),
     ("x://{a}" + "/" * 4_000 + "{b}", "x://" + "/" * 65_000),
-    ("x://s{/path*}", "x://s" + "/" * 65_000),
-    ("x://s{;k*}", "x://s" + ";k" * 32_000),
-    ("x://s{.k*}{/a}", "x://s" + "." * 65_000),
+    ("x://s/{+path}", "x://s" + "/" * 65_000),
     ("x://{a}", "x://" + "%41" * 21_000),
     ("x://s{?" + ",".join(f"v{index}" for index in range(256)) + "}", "x://s?" + "v1=&" * 16_000),
     ("x://s{?a}", "x://s?" + "&" * 65_000),
@@ -130,7 +125,7 @@ def test_each_character_of_a_long_uri_is_looked_at_a_fixed_number_of_times(text:
 
 
 @given(templates_with_values(), st.integers(1, 50))
-def test_no_uri_takes_more_than_linear_work(case: tuple[str, dict[str, Value]], times: int) -> None:
+def test_no_uri_takes_more_than_linear_work(case: tuple[str, dict[str, str]], times: int) -> None:
     text, values = case
     template = URITemplate(text)
     uri = template.expand({name: value * times for name, value in values.items()})
@@ -139,20 +134,7 @@ def test_no_uri_takes_more_than_linear_work(case: tuple[str, dict[str, Value]], 
 
 # --- the official SDK ---
 
-EXPRESSIONS = [
-    "{a}",
-    "{b}",
-    "{c}",
-    "{+d}",
-    "{/e*}",
-    "{.f}",
-    "{/g}",
-    "{;h}",
-    "{.i*}",
-    "{;j*}",
-    "{#k}",
-    "{l,m}",
-]
+EXPRESSIONS = ["{a}", "{b}", "{c}", "{+d}", "{+e}"]
 
 
 @given(
@@ -170,7 +152,6 @@ def test_a_template_matches_as_in_the_official_sdk(parts: list[str], query: str,
         with pytest.raises(InvalidToolError):
             URITemplate(text)
         return
-    assume(not ("{#k}" in parts and query))  # which we refuse
     assert URITemplate(text).match("".join(uri)) == theirs.match("".join(uri))
 
 

@@ -79,7 +79,7 @@ async def test_a_rule_per_principal_keeps_ten_thousand_resources_apart() -> None
 def templated() -> MCPServer:
     server = MCPServer("shop")
     server.resource("shop://{a}-{b}-{c}-{d}-{e}/x")(lambda a, b, c, d, e: a)
-    server.resource("deep://x{/path*}")(lambda path: str(len(path)))
+    server.resource("deep://x/{+path}")(lambda path: str(len(path)))
     server.resource("query://x{?a,b}")(lambda a="", b="": a + b)
     server.resource("plus://{+path}/end")(lambda path: path)
     return server

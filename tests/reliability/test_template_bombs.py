@@ -9,7 +9,6 @@ from toolcrib.registry.uri_template import URITemplate
 
 PATH = URITemplate("docs://{+path}")
 NAME = URITemplate("docs://{name}")
-PIECES = URITemplate("docs:/{/pieces*}")
 
 
 def numbered(form: str, count: int, between: str) -> str:
@@ -22,19 +21,17 @@ def numbered(form: str, count: int, between: str) -> str:
         ("x" * 8_193, "has 8,193 characters"),
         ("{" * 8_192, "unbalanced"),
         ("}" * 8_192, "unbalanced"),
-        ("{}" * 4_096, "invalid variable name"),
-        ("{a}" * 2_730, "has 2,730 variables"),
-        ("{a}" * 256, "the variable 'a' twice"),
+        ("{}" * 4_096, "invalid expression"),
+        ("/{a}" * 2_048, "has 2,048 variables"),
+        ("/{a}" * 256, "the variable 'a' twice"),
         (numbered("{v%d}", 257, "/"), "has 257 variables"),
-        ("{" + numbered("v%d", 257, ",") + "}", "has 257 variables"),
         ("x{?" + numbered("v%d", 257, ",") + "}", "has 257 variables"),
         (numbered("{+v%d}", 256, "/"), "two greedy"),
-        (numbered("{/v%d*}", 256, "x"), "two greedy"),
         (numbered("{v%d}", 256, ""), "nothing between"),
-        ("{" + "," * 8_000 + "}", "invalid variable name"),
-        ("{" + "a" * 8_000 + "!}", "invalid variable name"),
-        ("{" + "a." * 4_000 + "}", "invalid variable name"),
-        ("{a:" + "9" * 8_000 + "}", "prefix modifier"),
+        ("{" + "," * 8_000 + "}", "invalid expression"),
+        ("{" + "a" * 8_000 + "!}", "invalid expression"),
+        ("{" + "a." * 4_000 + "}", "invalid expression"),
+        ("{a:" + "9" * 8_000 + "}", "invalid expression"),
         ("%" * 8_192, "invalid escape"),
         ("{" + "a" * 8_000 + "}{b}", "nothing between"),
         ("x{?b}{" + "a" * 8_000 + "}", "not at its end"),
@@ -70,8 +67,6 @@ def test_a_uri_that_is_too_long_does_not_match() -> None:
 def test_an_invalid_escape_or_text_that_is_not_utf8_does_not_match(raw: str) -> None:
     assert PATH.match(f"docs://{raw}") is None
     assert NAME.match(f"docs://{raw}") is None
-    assert PIECES.match(f"docs://{raw}") is None
-    assert PIECES.match(f"docs://fine/{raw}") is None
 
 
 def test_an_encoded_delimiter_never_moves_the_border_of_a_value() -> None:

@@ -102,17 +102,9 @@ def _drop_hidden(
     unknown = {*names_of(target)} - {*given, name}
     admits = engine.dispatcher.admission(peer.principal, target, unknown)
     if admits is not None:
-        template = getattr(target, "template", None)
-        lists = () if template is None else template.exploded
-
-        def is_admitted(value: Any) -> bool:
-            decoded = target.arguments.decode_texts({**given, name: spell(value)})
-            return admits({key: [item] if key in lists else item for key, item in decoded.items()})
-
-        values = [value for value in values if is_admitted(value)]
+        decode = target.arguments.decode_texts
+        values = [value for value in values if admits(decode({**given, name: spell(value)}))]
     if target.kind != "resource" or target.template is None or target.template.variables != (name,):
-        return values
-    if name in target.template.exploded:
         return values
     from toolcrib.registry.resources import find_exact
 

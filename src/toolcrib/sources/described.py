@@ -94,8 +94,7 @@ class OpaqueTemplate(URITemplate):
     def __init__(self, text: str) -> None:
         self.text = text
         self.variables = ()
-        self.optional = self.exploded = frozenset()
-        self.greedy = None
+        self.optional = frozenset()
 
     @property
     def skeleton(self) -> str:

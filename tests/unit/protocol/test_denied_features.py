@@ -64,25 +64,6 @@ async def test_a_skill_with_a_denied_file_is_not_listed(tmp_path: Path) -> None:
         assert (await pipe.result("skills/get", {"uri": "skill://mail/SKILL.md"}))["skill"]
 
 
-async def test_completing_a_variable_that_is_a_list_does_not_fail() -> None:
-    server = MCPServer("shop")
-
-    @server.resource("shop://docs{/path*}")
-    def doc(path: list[str]) -> str:
-        return "/".join(path)
-
-    @doc.complete("path")
-    def paths(value: str) -> list[str]:
-        return ["a", "b"]
-
-    ref = {"type": "ref/resource", "uri": "shop://docs{/path*}"}
-    async with raw_pipe(server) as pipe:
-        found = await pipe.result(
-            "completion/complete", {"ref": ref, "argument": {"name": "path", "value": ""}}
-        )
-        assert found["completion"]["values"] == ["a", "b"]
-
-
 LEGACY = "2025-11-25"
 ON_THE_FILE = Rule(deny=["resource:docs://secret/*"])
 ON_THE_TEMPLATE = Rule(deny=["docs://{+path}"], when={"path": {"prefix": "secret/"}})

@@ -66,8 +66,7 @@ class ListedTemplate(URITemplate):
         self.text = text
         lists = [names for _, names in _VARIABLES.findall(text)]
         self.variables = tuple(name.strip().rstrip("*") for names in lists for name in names.split(","))
-        self.optional = self.exploded = frozenset()
-        self.greedy = None
+        self.optional = frozenset()
         self._blanks = str.maketrans(dict.fromkeys((mark for mark in _SPECIAL if mark not in text), "_"))
         self._parsed = _parse(text)
 
