@@ -55,7 +55,7 @@ def test_the_wheel_checks_lists_and_calls_tools_where_nothing_else_is_installed(
     check_list_and_call(programs, tmp_path)
     toolcrib = programs / "toolcrib"
     assert run(toolcrib, "--version", folder=tmp_path) == f"toolcrib {declared_version()}\n"
-    assert "5 tools ok" in run(toolcrib, "check", folder=tmp_path), "the sample tools"
+    assert "5 tools ok" in run(toolcrib, "check", "--samples", folder=tmp_path), "the sample tools"
     assert "find_price" in run(toolcrib, "search", "price", "-t", "shop.py", folder=tmp_path)
     assert "shop.py" in run(toolcrib, "scan", ".", folder=tmp_path)
     assert '"find_price"' in run(toolcrib, "export", "--to", "openai", "shop.py", folder=tmp_path)
