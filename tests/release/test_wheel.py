@@ -59,7 +59,7 @@ def test_the_wheel_checks_lists_and_calls_tools_where_nothing_else_is_installed(
     assert "find_price" in run(toolcrib, "search", "price", "-t", "shop.py", folder=tmp_path)
     assert "shop.py" in run(toolcrib, "scan", ".", folder=tmp_path)
     assert '"find_price"' in run(toolcrib, "export", "--to", "openai", "shop.py", folder=tmp_path)
-    run(toolcrib, "lint", "shop.py", folder=tmp_path)
+    assert "ok" in run(toolcrib, "check", "shop.py", folder=tmp_path)
 
 
 @built
