@@ -3,27 +3,49 @@
 `build_catalog` returns a dict with the keys `version`, `hash`, `count`, `promptList` and
 `functionSchema`, of files that are read and never run, or of a live registry. An invalid tool is left
 out, with a warning in the log and in `catalog_findings`; it never hides the others.
+
+A catalog of files depends on the bytes of every file that was or could have been read, which are all Python
+files below the folders that the targets import from, and on which of them the targets name. Files are known
+by the SHA-1 of their bytes, never by their dates: dates can be set, copied and shared.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import re
-from collections.abc import Iterable, Mapping
+import stat
+from collections.abc import Iterable, Iterator, KeysView, Mapping, ValuesView
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from toolcrib.catalog.inputs import Adapter, FileInputs, LiveInputs, PathName, Snapshot, find_inputs
+from toolcrib.catalog.catalog import Catalog, open_catalog
 from toolcrib.component import Component
-from toolcrib.errors import DefinitionError, Finding, InvalidSchemaError
+from toolcrib.config import FILE_NAME, Config, load_config, load_default_config, switches_from
+from toolcrib.errors import (
+    ConfigurationError,
+    DefinitionError,
+    Finding,
+    InvalidSchemaError,
+    InvalidToolError,
+    Location,
+    SourceError,
+)
+from toolcrib.registry.registry import ToolRegistry
 from toolcrib.schema.docstrings import HEADERS, clean_lines, find_block_end, indent_of, trim
 from toolcrib.schema.parameters import docstring_of
+from toolcrib.sources import collect
+from toolcrib.sources.descriptors import descriptor_files, is_descriptor
+from toolcrib.sources.loading import find_import_root, find_module_file, find_python_files, is_skipped_folder
+from toolcrib.sources.objects import registry_of
+from toolcrib.sources.targets import LOCK_NAME, Target, is_settings, parse_target
 from toolcrib.validation import codec
 from toolcrib.validation.validator import Validator
 
 logger = logging.getLogger("toolcrib")
 
-KEYS = ("version", "hash", "count", "promptList", "functionSchema")
 ANY_TYPE = ("string", "number", "boolean", "object", "array", "null")
 """The types of a parameter whose type is unknown."""
 
@@ -31,6 +53,12 @@ _MAX_WARNINGS = 20
 _NOT_A_TYPE = frozenset(
     ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment")
 )
+PathName = str | os.PathLike[str]
+Adapter = Any
+"""A path, several, a registry, a server, tools, or None."""
+DEFAULT_ADAPTER = Path("bridges/mcp_adapter.py")
+_SUBSTITUTE_SUFFIXES = (".tools.json", ".tools.yaml", ".tools.yml")
+"""How the name of a descriptor ends that is used instead of a missing file of the same stem."""
 
 
 def build_catalog(adapter: Adapter = None, *, descriptor: PathName | None = None) -> dict[str, Any]:
@@ -95,6 +123,270 @@ def log_findings(findings: Iterable[Finding]) -> None:
 def _hash_definitions(tools: list[Component]) -> str:
     definitions = [tool.definition.to_wire() for tool in tools]
     return hashlib.sha1(codec.canonical(definitions), usedforsecurity=False).hexdigest()
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """The files that a catalog was made of. `named` are those that the targets name, and `files` has all that
+    were or could have been read, with their hashes. `is_stable`: nothing changed meanwhile, and `files` is
+    complete."""
+
+    hash: str | None = None
+    named: list[str] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
+    is_stable: bool = True
+
+
+# --- live tools ---------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class LiveInputs:
+    """Tools that exist already, one by one or in a registry."""
+
+    source: Any
+
+    @property
+    def registry(self) -> ToolRegistry | None:
+        return registry_of(self.source)
+
+    def read(self) -> tuple[Catalog, Snapshot]:
+        """Return the tools that a registry publishes, or would publish: the newest of each name."""
+        registry, findings = self.registry, list[Finding]()
+        if registry is None:
+            registry, batch = ToolRegistry(), collect(self.source)
+            findings = [*registry.add_all(batch.tools).findings, *batch.findings]
+        return Catalog(list(registry), findings), Snapshot()
+
+
+# --- files --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FileTarget:
+    """A file or folder. `text` is the target for the scan."""
+
+    text: str
+    path: Path
+    is_descriptor: bool = False
+
+    def files(self) -> list[Path]:
+        """Return the files that the target names now, without those that they import."""
+        if not self.path.is_dir():
+            return [self.path]
+        return list(descriptor_files(self.path)) if self.is_descriptor else find_python_files(self.path)
+
+
+@dataclass(slots=True)
+class FileInputs:
+    """Files and folders, with their settings. `findings` are about the choice of files."""
+
+    targets: tuple[FileTarget, ...]
+    config: Config
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """What identifies the inputs, apart from the content of files."""
+        return {
+            "targets": [
+                [target.text, os.path.abspath(target.path), os.path.realpath(target.path)]
+                for target in self.targets
+            ],
+            "switches": dict(sorted(self.config.switches.items())),
+            "config": None if self.config.file is None else os.path.abspath(self.config.file),
+        }
+
+    def named_files(self) -> list[str]:
+        """Return every file that the targets name now, and the one with the settings."""
+        files = [file for target in self.targets for file in target.files()]
+        settings = [] if self.config.file is None else [self.config.file]
+        return sorted({os.path.abspath(file) for file in (*files, *settings)})
+
+    def find_sources(self, named: Iterable[str]) -> set[str] | None:
+        """Return every file that reading may depend on; None if there are too many to look through."""
+        found = find_sources(named, [target.path for target in self.targets if target.path.is_dir()])
+        return None if found is None else found.union(named)
+
+    def read(self) -> tuple[Catalog, Snapshot]:
+        """Read everything. It is not stable if something changed meanwhile."""
+        named = self.named_files()
+        sources = self.find_sources(named)
+        before = hash_files(named if sources is None else sources)
+        targets = [target.text for target in self.targets]
+        catalog = open_catalog(targets if self.config.file is None else [str(self.config.file)], "static")
+        catalog.findings[:0] = self.findings
+        files = hash_files([*before, *catalog.files, *catalog.read])
+        is_same = before.items() <= files.items() and self.named_files() == named
+        return catalog, Snapshot(self._hash(files), named, files, is_same and sources is not None)
+
+    def _hash(self, hashes: Mapping[str, str]) -> str:
+        """Return the SHA-1 of a single file, or of the sorted relative names and hashes of several."""
+        files = [os.path.abspath(file) for target in self.targets for file in target.files()]
+        if len(self.targets) == 1 and not self.targets[0].path.is_dir():
+            return hashes.get(files[0], "")
+        folders = [
+            os.path.abspath(target.path if target.path.is_dir() else target.path.parent)
+            for target in self.targets
+        ]
+        base = os.path.commonpath(folders)
+        lines = {f"{Path(os.path.relpath(file, base)).as_posix()} {hashes.get(file, '')}\n" for file in files}
+        text = "".join(sorted(lines)).encode("utf-8", "surrogateescape")
+        return hashlib.sha1(text, usedforsecurity=False).hexdigest()
+
+
+# --- adapters -----------------------------------------------------------------------------------------
+
+
+def find_inputs(adapter: Adapter = None, descriptor: PathName | None = None) -> FileInputs | LiveInputs:
+    """Return the inputs of an adapter. Raise SourceError if it, and a substitute, is missing."""
+    settings = Config(switches=switches_from(os.environ))
+    if adapter is None:
+        settings = load_default_config()
+        adapter = list(settings.targets) or DEFAULT_ADAPTER
+    if isinstance(adapter, str | os.PathLike):
+        adapter = [adapter]
+    if isinstance(adapter, Iterator | KeysView | ValuesView):
+        adapter = list(adapter)
+    if not isinstance(adapter, list | tuple | set | frozenset):
+        return LiveInputs(adapter)
+    if not adapter:
+        raise SourceError("The list of adapters is empty", hint="name a file: build_catalog('tools.py')")
+    are_paths = [isinstance(item, str | os.PathLike) for item in adapter]
+    if not all(are_paths):
+        if any(are_paths):
+            raise InvalidToolError("An adapter is files or tools, not both", hint="build two catalogs")
+        if any(isinstance(item, list | tuple | set | frozenset) for item in adapter):
+            raise InvalidToolError("An adapter is a flat list of files or of tools")
+        return LiveInputs(adapter)
+    texts = [os.fspath(item) for item in adapter]
+    if any(os.path.isfile(text) and is_settings(text) for text in texts):
+        if len(texts) > 1:
+            message = "cannot be combined with other adapters"
+            raise ConfigurationError(message, file=FILE_NAME, hint="add them to its targets")
+        settings = load_config(Path(texts[0]), os.environ)
+        texts = list(settings.targets)
+        if not texts:
+            raise ConfigurationError("must not be empty", file=str(settings.file), key="server.targets")
+    return _find_files(texts, settings, descriptor)
+
+
+def _find_files(texts: Iterable[str], settings: Config, descriptor: PathName | None) -> FileInputs:
+    """Find the files of targets. If settings name several, the scan reports those that are missing."""
+    targets: list[FileTarget] = []
+    missing: list[FileTarget] = []
+    findings: list[Finding] = []
+    for text in texts:
+        parsed = parse_target(text)
+        path = _find_path(parsed, settings)
+        target = FileTarget(text, path)
+        if os.path.exists(path) and os.access(path, os.R_OK):
+            is_known = parsed.kind in ("descriptor", "folder", "file")
+            target = FileTarget(text, path, parsed.kind == "descriptor" if is_known else is_descriptor(path))
+        elif settings.file is None and (substitute := _find_substitute(path, descriptor)) is not None:
+            target = FileTarget(str(substitute), substitute, True)
+            message = f"{path} is missing: {substitute} is used instead"
+            findings.append(Finding("descriptor-used", "warning", message, file=str(substitute)))
+        else:
+            missing.append(target)
+        targets.append(target)
+    if missing and (settings.file is None or len(missing) == len(targets)):
+        text, path = missing[0].text, missing[0].path
+        descriptor_name = f"{path.stem}{_SUBSTITUTE_SUFFIXES[0]}"
+        raise SourceError(
+            f"{path} cannot be read" if os.path.exists(path) else f"There is no file or module {text}",
+            source=Location(str(path)),
+            hint=f"name one: build_catalog('tools.py'), or describe it in {descriptor_name}",
+        )
+    return FileInputs(tuple(dict.fromkeys(targets)), settings, findings)
+
+
+def _find_path(target: Target, settings: Config) -> Path:
+    if target.path is not None or not target.module:
+        return target.path or Path(target.text)
+    if os.path.exists(target.module) or not target.module.replace(".", "").isidentifier():
+        return Path(target.module)
+    folders = [] if settings.file is None else [str(settings.file.resolve().parent)]
+    found = find_module_file(target.module, folders)
+    if found is None:
+        return Path(target.module)
+    return found.parent if found.name == "__init__.py" else found
+
+
+def _find_substitute(path: Path, descriptor: PathName | None) -> Path | None:
+    """Return the given descriptor, or one next to the missing adapter."""
+    if descriptor is not None:
+        return Path(descriptor)
+    near = [path.with_name(f"{path.stem}{suffix}") for suffix in _SUBSTITUTE_SUFFIXES] if path.name else []
+    near += [path.with_name(LOCK_NAME)] if path.name else []
+    near += [Path(LOCK_NAME)] if path == DEFAULT_ADAPTER else []
+    return next((file for file in near if file.is_file()), None)
+
+
+# --- hashes -------------------------------------------------------------------------------------------
+
+
+def hash_files(paths: Iterable[str | Path]) -> dict[str, str]:
+    """Return the SHA-1 of every file by its absolute path; "" for one that cannot be read."""
+    return {os.path.abspath(path): hash_file(path) for path in paths}
+
+
+def hash_file(path: str | Path) -> str:
+    """Return the SHA-1 of a regular file, "" for anything else."""
+    try:
+        with open(path, "rb", buffering=0, opener=_open_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return ""
+            return hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False)).hexdigest()
+    except (OSError, ValueError):  # ValueError: not a valid name
+        return ""
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file without waiting for the other end of a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+# --- the files that a scan may read -------------------------------------------------------------------
+
+MAX_SOURCES = 5_000
+"""The number of folders, and of files in them, up to which a catalog is cached."""
+
+
+def find_sources(files: Iterable[str], folders: Iterable[Path]) -> set[str] | None:
+    """Return every Python file that scanning these may lead to: those below the folders they import from.
+
+    None if there are too many to look through. Links are followed: imports begin where a file really is.
+    """
+    sources = [file for file in files if file.endswith(".py")]
+    starts = {os.path.dirname(file) for file in sources} | {os.path.abspath(folder) for folder in folders}
+    starts |= {os.path.dirname(os.path.realpath(file)) for file in sources if os.path.islink(file)}
+    starts |= {os.path.realpath(start) for start in starts}
+    roots = starts | {str(find_import_root(Path(start, "_.py"))[0]) for start in starts}
+    found: set[str] = set()
+    visited: set[str] = set()
+    for root in sorted(roots):
+        for folder, inner, names in os.walk(root, followlinks=True):
+            if folder in visited:  # below another root
+                inner.clear()
+                continue
+            visited.add(folder)
+            if len(visited) > MAX_SOURCES or len(found) > MAX_SOURCES:
+                return None
+            inner[:] = [
+                name
+                for name in inner
+                if not is_skipped_folder(name) and not _leads_back(os.path.join(folder, name))
+            ]
+            found.update(os.path.join(folder, name) for name in names if name.endswith(".py"))
+    return found
+
+
+def _leads_back(folder: str) -> bool:
+    """Tell whether a folder is a link to one that it is in."""
+    if not os.path.islink(folder):
+        return False
+    return Path(os.path.realpath(os.path.dirname(folder))).is_relative_to(os.path.realpath(folder))
 
 
 # --- one tool -----------------------------------------------------------------------------------------

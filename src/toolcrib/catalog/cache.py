@@ -8,7 +8,6 @@ used. Problems with the file or its folder are never errors: the catalog is buil
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import importlib.util
 import logging
@@ -16,22 +15,21 @@ import sys
 from functools import cache as remember
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from toolcrib import __version__
-from toolcrib.catalog.build import KEYS, build, log_findings
-from toolcrib.catalog.inputs import (
+from toolcrib.catalog.build import (
     Adapter,
     FileInputs,
     LiveInputs,
     PathName,
+    build,
     find_inputs,
     hash_file,
     hash_files,
+    log_findings,
 )
 from toolcrib.config import load_default_config
 from toolcrib.config.atomic_file import read_file, write_file
-from toolcrib.registry.registry import ToolRegistry
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
@@ -54,16 +52,18 @@ def get_catalog_cached(
     """
     inputs = find_inputs(adapter, descriptor)
     path = _choose_path(cache)
-    if isinstance(inputs, LiveInputs):
-        return _get_live(inputs, path)
     record = load(path)
-    if record is not None and _is_current(record[1], inputs):
+    if isinstance(inputs, FileInputs) and record is not None and _is_current(record[1], inputs):
         return record[0]
     catalog, findings, snapshot = build(inputs)
     log_findings(findings)
-    if snapshot.is_stable:
+    builder = describe_builder()
+    if isinstance(inputs, LiveInputs):  # the file is for others
+        if record is None or record[0] != catalog:
+            store(path, catalog, {"builder": builder, "asked": "registry"})
+    elif snapshot.is_stable:
         facts = {"asked": inputs.key, "named": snapshot.named, "files": snapshot.files}
-        store(path, catalog, {"builder": describe_builder(), **facts})
+        store(path, catalog, {"builder": builder, **facts})
     return catalog
 
 
@@ -78,8 +78,8 @@ def _is_current(facts: Facts, inputs: FileInputs) -> bool:
     """Tell whether building now would give the same: same inputs, versions, files and bytes."""
     if facts.get("builder") != describe_builder() or facts.get("asked") != inputs.key:
         return False
-    files, named = facts.get("files"), inputs.named_files()
-    if not isinstance(files, dict) or facts.get("named") != named:
+    files, named = facts["files"], inputs.named_files()
+    if facts["named"] != named:
         return False
     sources = inputs.find_sources(named)
     if sources is None or not sources <= files.keys():
@@ -97,36 +97,11 @@ def describe_builder() -> str:
     return f"{FORMAT}: toolcrib {__version__}, {python}, pydantic {pydantic[:12]}"
 
 
-# --- live tools ---------------------------------------------------------------------------------------
-
-_live: WeakKeyDictionary[ToolRegistry, tuple[int, dict[str, Any]]] = WeakKeyDictionary()
-"""The catalogs of registries, with the revision they were built at."""
-
-
-def _get_live(inputs: LiveInputs, path: Path) -> dict[str, Any]:
-    """Return the catalog of live tools. The file is written for others, and not used."""
-    registry = inputs.registry
-    revision = -1 if registry is None else registry.revision  # before reading: a change meanwhile counts
-    known = None if registry is None else _live.get(registry)
-    if known is None or known[0] != revision:
-        built, findings, _ = build(inputs)
-        log_findings(findings)
-        known = (revision, built)
-        if registry is not None:
-            _live[registry] = known
-    catalog: dict[str, Any] = codec.decode(codec.write(known[1]))  # a copy for the caller
-    record = load(path)
-    if record is None or record[0] != catalog:
-        store(path, catalog, {"builder": describe_builder(), "asked": "registry"})
-    return catalog
-
-
 # --- the file -----------------------------------------------------------------------------------------
 
 _CHECKSUM_KEY = b',"checksum":"'
 _END = b'"}}\n'
 _CHECKSUM_LENGTH = 64
-_FUNCTION_KEYS = ("name", "description", "parameters")
 _failed_paths: set[str] = set()
 """Files that could not be written and were reported: once is enough until it works again."""
 
@@ -163,35 +138,11 @@ def unseal(data: bytes) -> tuple[dict[str, Any], Facts] | None:
     """Return the sealed catalog and its inputs; None for anything else."""
     split = len(data) - len(_END) - _CHECKSUM_LENGTH
     body = data[:split] if split > 0 else b""
-    if not body.endswith(_CHECKSUM_KEY):
+    if not body.endswith(_CHECKSUM_KEY) or data[split:] != _checksum(body) + _END:
         return None
-    if data[split:] != _checksum(body) + _END:
-        return None
-    was_collecting = gc.isenabled()
-    gc.disable()  # a catalog is many new objects and no garbage
-    try:
-        document = codec.decode(data)
-        facts = document.pop("cache")
-        is_ours = tuple(document) == KEYS and isinstance(facts, dict) and _is_catalog(**document)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None  # intact, but not written by toolcrib
-    finally:
-        if was_collecting:
-            gc.enable()
-    return (document, facts) if is_ours else None
+    document = codec.decode(data)
+    return document, document.pop("cache")
 
 
 def _checksum(body: bytes) -> bytes:
     return hashlib.sha256(body).hexdigest().encode()
-
-
-def _is_catalog(version: Any, hash: Any, count: Any, promptList: Any, functionSchema: Any) -> bool:  # noqa: A002, N803
-    return (
-        isinstance(hash, str)
-        and version == hash[:12]
-        and isinstance(promptList, str)
-        and isinstance(functionSchema, list)
-        and count == len(functionSchema)
-        and set(map(type, functionSchema)) <= {dict}
-        and set(map(tuple, functionSchema)) <= {_FUNCTION_KEYS}
-    )

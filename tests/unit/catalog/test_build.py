@@ -16,7 +16,6 @@ from tests.support.definitions.document_z import Memory
 from toolcrib import Application, MCPServer, Tool, ToolRegistry, build_catalog, get_catalog_cached, tool
 from toolcrib.catalog.build import (
     ANY_TYPE,
-    KEYS,
     catalog_findings,
     find_examples,
     function_schema,
@@ -175,7 +174,7 @@ def test_a_live_catalog_is_hashed_over_its_canonical_definitions() -> None:
     registry = ToolRegistry()
     kept = registry.add(greet)
     catalog = build_catalog(registry)
-    assert tuple(catalog) == KEYS
+    assert list(catalog) == ["version", "hash", "count", "promptList", "functionSchema"]
     expected = hashlib.sha1(codec.canonical([kept.definition.to_wire()])).hexdigest()
     assert (catalog["hash"], catalog["version"], catalog["count"]) == (expected, expected[:12], 1)
     assert build_catalog([kept]) == catalog
@@ -196,7 +195,6 @@ def test_invalid_tools_are_left_out_with_a_warning(
         catalog = build_catalog(registry)
     assert [entry["name"] for entry in catalog["functionSchema"]] == ["greet"]
     assert "broken" in caplog.text
-    assert tuple(catalog) == KEYS
     assert [finding.tool for finding in catalog_findings(registry) if finding.level == "error"] == ["broken"]
 
 
