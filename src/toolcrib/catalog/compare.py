@@ -20,7 +20,7 @@ from typing import Any
 
 from toolcrib.catalog.compare_schemas import ANNOTATIONS, GRADES, Change, Grade, compare_schemas, make_change
 from toolcrib.catalog.lint import LintedTool, Problem, Rule
-from toolcrib.catalog.lint.descriptions import skeleton
+from toolcrib.catalog.lint.quality import skeleton
 from toolcrib.catalog.lint.run import SUSPICION_RULES
 from toolcrib.catalog.schemas import pointer as to_pointer
 from toolcrib.component import Component

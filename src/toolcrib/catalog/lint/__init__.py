@@ -6,7 +6,7 @@
         print(finding)
 
 Rules have stable codes and only report; the caller decides what fails. `data/rules.toml` lists them. The
-modules `descriptions` and `parameters` are about quality; `injected` looks for injected text.
+module `quality` is about definitions that a model understands; `injected` looks for injected text.
 """
 
 from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule

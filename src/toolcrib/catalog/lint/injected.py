@@ -1,5 +1,7 @@
 """Lint rules for text that somebody may have injected: instructions, links, credentials and hidden text.
 
+Models follow what a skill says, so the rules hold for its text, too; its links lead to its files.
+
 Phrases and patterns are in `data/`. Phrases are looked for in folded text, so that look-alike letters,
 accents, markup and s p r e a d words do not hide them. These rules only report: a person decides. Invisible
 characters in names, descriptions and schemas are refused when a tool is built; these rules also cover
@@ -13,17 +15,24 @@ import binascii
 import html
 import ipaddress
 import math
+import posixpath
 import re
 import tomllib
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
-from toolcrib.catalog.lint.rule import LintedTool, Problem, Text, fold, quote, text_problem
+from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule, Text, fold, quote, text_problem
+from toolcrib.component import Component
+from toolcrib.definition import ToolDefinition
+from toolcrib.errors import Finding
 from toolcrib.names import find_hidden
+from toolcrib.sources.skills import MAIN_FILE, Skill
 
 DATA = Path(__file__).parent / "data"
 
@@ -425,3 +434,89 @@ check_lookalike_letters = _hidden_check(_find_lookalike_letters, "mixes look-ali
 check_encoded_text = _hidden_check(_find_encoded_text, "contains encoded text")
 check_comments = _hidden_check(_find_comment, "contains a comment that clients do not show")
 check_blanks = _hidden_check(_find_text_after_blanks, "hides text behind blanks")
+
+
+# --- skills -------------------------------------------------------------------------------------------
+
+_LINK = re.compile(r"\[[^\[\]\n]{0,500}\]\(\s*<?([^()<>\s]{1,1000})")
+_HAS_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#")
+_CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+
+
+class LintedSkill(LintedTool):
+    """A skill as the rules for injected text see it: a name, a description, and the text of SKILL.md."""
+
+    def __init__(self, skill: Skill, tool: Component) -> None:
+        super().__init__(tool, ToolDefinition(skill.name, skill.description, source=skill.source))
+        self.skill = skill
+
+    @cached_property
+    def texts(self) -> list[Text]:
+        return [
+            Text("the name", self.skill.name, "name"),
+            *_read_values(self.skill.frontmatter),
+            Text("the text", self.skill.text[_end_of_frontmatter(self.skill.text) :]),
+        ]
+
+
+def _read_values(data: Any, where: str = "the frontmatter") -> Iterator[Text]:
+    if isinstance(data, str):
+        yield Text(where, data)
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            yield from _read_values(value, f"the {key}")
+    elif isinstance(data, list):
+        for item in data:
+            yield from _read_values(item, where)
+
+
+def _end_of_frontmatter(text: str) -> int:
+    end = re.compile(r"^---[ \t]*\r?$", re.MULTILINE).search(text, 4)
+    return 0 if end is None else end.end()
+
+
+def inspect_skills(
+    tools: Iterable[Component], rules: Iterable[Rule], codes: Collection[str]
+) -> Iterator[Finding]:
+    """Yield the problems of skills among resources: findings of these rules, and dead links."""
+    for tool in tools:
+        skill: Skill | None = getattr(tool, "skill", None)
+        if skill is not None:
+            linted = LintedSkill(skill, tool)
+            for rule in rules:
+                for problem in rule.check(linted) if rule.check is not None and rule.code in codes else ():
+                    finding = rule.finding(linted, problem)
+                    line = _line_of(skill.text, problem.excerpt or "")
+                    message = finding.message.replace(" of '", " of skill '", 1)
+                    yield replace(finding, message=message, tool=None, line=line)
+            yield from _find_dead_links(skill)
+
+
+def _line_of(text: str, excerpt: str) -> int:
+    """Return the line in which an excerpt begins, ignoring case and blanks; else the first."""
+    wanted = " ".join(excerpt.split()).casefold()[:24]
+    for number, line in enumerate(text.split("\n"), 1):
+        if wanted and wanted in " ".join(line.split()).casefold():
+            return number
+    return 1
+
+
+def _find_dead_links(skill: Skill) -> Iterator[Finding]:
+    """Yield a finding for each relative link in SKILL.md that is not to a file or folder of the skill."""
+    shown = _CODE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), skill.text)
+    folders = {posixpath.dirname(path) for path in skill.paths}
+    for found in _LINK.finditer(shown):
+        link = found[1]
+        if _HAS_SCHEME.match(link):
+            continue
+        path = posixpath.normpath(unquote(re.split(r"[#?]", link)[0]))
+        line = shown.count("\n", 0, found.start()) + 1
+        if path.startswith(("../", "/")) or path == "..":
+            text = (
+                f"{MAIN_FILE} of skill '{skill.name}' links to {quote(link)}, which is outside of the skill"
+            )
+            hint = "move the file into the skill: clients get nothing else"
+            yield Finding("outside-link", "warning", text, None, None, skill.source.file, line, hint)
+        elif path not in skill.paths and path not in folders and path != ".":
+            text = f"{MAIN_FILE} of skill '{skill.name}' links to {quote(link)}, which does not exist"
+            yield Finding("dead-link", "warning", text, None, None, skill.source.file, line, "fix the link")

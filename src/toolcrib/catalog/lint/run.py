@@ -29,8 +29,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 from urllib.parse import quote
 
-from toolcrib.catalog.lint import descriptions, injected, parameters
-from toolcrib.catalog.lint.contents import inspect_code, inspect_skills
+from toolcrib.catalog.lint import injected, quality
 from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule
 from toolcrib.component import Component
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError, suggest
@@ -44,7 +43,7 @@ from toolcrib.validation import codec
 # --- the table ----------------------------------------------------------------------------------------
 
 ENTRY_POINTS = "toolcrib.lint"
-_MODULES = {"descriptions": descriptions, "parameters": parameters, "injected": injected}
+_MODULES = {"quality": quality, "injected": injected}
 
 
 def _read_rule(entry: dict[str, Any]) -> Rule:
@@ -374,7 +373,7 @@ def inspect_tools(
     every = list(tools)
     linted, refused = _build([tool for tool in every if tool.extension != SKILLS])
     refused += find_overlaps([tool for tool in every if tool.kind == "resource"])
-    refused += inspect_skills(
+    refused += injected.inspect_skills(
         [tool for tool in every if tool.extension == SKILLS], SUSPICION_RULES, SUSPICIONS
     )
     sources = [tool.definition.source for tool in linted]
@@ -418,7 +417,6 @@ def _run_rules(tools: Sequence[LintedTool], progress: Callable[[int, int], None]
             if rule.check is not None and tool.tool.kind in rule.kinds:
                 for problem in rule.check(tool):
                     yield _locate(rule, tool, problem)
-        yield from inspect_code(tool.tool)
         tool.release_texts()
     for rule in rules:
         if rule.check_all is not None:

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from toolcrib import Finding, Tool, samples, tool
 from toolcrib.catalog.lint import inspect_tools
-from toolcrib.catalog.lint.parameters import list_choices
+from toolcrib.catalog.lint.quality import list_choices
 from toolcrib.sources import collect
 
 

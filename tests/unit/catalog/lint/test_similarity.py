@@ -8,7 +8,7 @@ from time import process_time
 import pytest
 
 from toolcrib.catalog.lint import inspect_tools
-from toolcrib.catalog.lint.descriptions import (
+from toolcrib.catalog.lint.quality import (
     find_near_duplicates,
     find_same_descriptions,
     skeleton,
