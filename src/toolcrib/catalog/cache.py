@@ -78,7 +78,8 @@ def _is_current(facts: Facts, inputs: FileInputs) -> bool:
     """Tell whether building now would give the same: same inputs, versions, files and bytes."""
     if facts.get("builder") != describe_builder() or facts.get("asked") != inputs.key:
         return False
-    files, named = facts["files"], inputs.named_files()
+    files: dict[str, str] = facts["files"]
+    named = inputs.named_files()
     if facts["named"] != named:
         return False
     sources = inputs.find_sources(named)
