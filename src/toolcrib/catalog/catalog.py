@@ -23,7 +23,7 @@ from typing import Any, Literal
 from toolcrib.component import Component
 from toolcrib.config import Config, load_config, switches_from
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError
-from toolcrib.names import NAME_RULES, URI
+from toolcrib.names import MCP, NAME_RULES, URI
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.registry.selection import LIST_NAMES, drop_repeated, label_of
 from toolcrib.sources import Batch, collect
@@ -61,6 +61,8 @@ class Catalog:
     """The source files of the targets."""
     read: list[Path] = field(default_factory=list)
     """All source files that were looked into."""
+    server: str = ""
+    """The name, version and protocol of a running server."""
 
     @classmethod
     def of(
@@ -169,6 +171,13 @@ def open_catalog(
         case "remote":
             catalog = Catalog(label=label)
             catalog.components = catalog.build(listed)
+            for component in catalog.tools:
+                try:
+                    MCP.check(component.name)
+                except DefinitionError as error:
+                    file = component.source.file
+                    finding = replace(error.finding, level="warning", tool=component.name, file=file)
+                    catalog.findings.append(finding)
             return catalog
         case "static":
             return _scan(targets, label, watch)
@@ -211,7 +220,6 @@ class TargetLoader:
         self,
         watch: Watch = unwatched,
         *,
-        name_rule: str | None = None,
         arguments: tuple[str, ...] = (),
         on_error: Callable[[BaseException], None] | None = None,
     ) -> None:
@@ -220,7 +228,6 @@ class TargetLoader:
         self.configs: list[Config] = []
         self.servers: list[Any] = []
         self._watch = watch
-        self._name_rule = name_rule
         self._arguments = arguments
         self._on_error = on_error
         self._components: list[Component] = []
@@ -244,8 +251,8 @@ class TargetLoader:
 
     @property
     def name_rule(self) -> Any:
-        """The rule for names that the caller or a file has chosen, or None."""
-        label = self._name_rule or self.first_setting("name_rule")
+        """The rule for names that a file has chosen, or None."""
+        label = self.first_setting("name_rule")
         return NAME_RULES[label] if label else None
 
     def make_registries(self) -> dict[str, ToolRegistry]:

@@ -16,8 +16,6 @@ from toolcrib.cli.catalog import (
     RequestOptions,
     ToolSource,
     complete_kind,
-    contents_block,
-    find_remote_tool,
     list_remote_features,
     matches_template,
     source_options,
@@ -165,18 +163,15 @@ async def _call_remotely(
 ) -> Result:
     """Call a tool. The server is asked for one that it does not list too: it may know it, and records the
     call if a policy hides it."""
-    unlisted: CommandError | None = None
-    definition = ToolDefinition(name)
-    try:
-        definition = (await find_remote_tool(client, name)).definition
-    except CommandError as error:
-        unlisted = error
+    listed = {tool.name: tool.definition for tool in await client.list_tools()}
+    definition = listed.get(name, ToolDefinition(name))
+    unknown = CommandError(f"Unknown tool: {name}", suggest(name, listed))
     try:
         result = await client.call(name, convert_arguments(given, pairs, definition), **options)
-    except ToolNotFoundError as error:
-        raise unlisted or CommandError(str(error)) from None
-    if unlisted is not None and result.is_error and result.text.startswith("Unknown tool"):
-        raise unlisted
+    except ToolNotFoundError:
+        raise unknown from None
+    if name not in listed and result.is_error and result.text.startswith("Unknown tool"):
+        raise unknown
     return result
 
 
@@ -276,13 +271,21 @@ async def _read_remotely(
     """Return the contents of a resource, as MCP sends them; None after printing why there are none. Raise
     CommandError if there is no such resource."""
     try:
-        return [contents_block(item) for item in await client.read(uri, **options)]
+        contents = await client.read(uri, **options)
     except RemoteError as error:
         known = await list_remote_features(client, "resources")
         if not any(tool.name == uri or matches_template(tool, uri) for tool in known):
             raise CommandError(error.message, suggest(uri, [tool.name for tool in known])) from None
         terminal.message("error", error.message)
         return None
+    return [
+        {
+            "uri": item.uri,
+            **({} if item.mime_type is None else {"mimeType": item.mime_type}),
+            **({"text": item.text} if item.data is None else {"blob": base64.b64encode(item.data).decode()}),
+        }
+        for item in contents
+    ]
 
 
 def _print_contents(contents: Sequence[Block], terminal: Terminal) -> None:

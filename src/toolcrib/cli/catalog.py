@@ -7,13 +7,12 @@ is responsible for it: no address is blocked.
 from __future__ import annotations
 
 import asyncio
-import base64
 import os
 import re
 import shlex
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeVar
@@ -27,18 +26,14 @@ from toolcrib.cli.options import CommandError, Targets, parse_headers, target_op
 from toolcrib.cli.output import Progress, Terminal, open_terminal
 from toolcrib.cli.questions import Prompter
 from toolcrib.cli.text import suggest
-from toolcrib.client import Client, RemoteTool, StdioTransport, Transport
-from toolcrib.client import entries as clients
+from toolcrib.client import Client, StdioTransport, Transport
 from toolcrib.client.client import DEFAULT_TIMEOUT_S
-from toolcrib.client.entries import parse_tool, read_items
 from toolcrib.client.session import VERSIONS
 from toolcrib.component import Component
 from toolcrib.config import LockConfig
-from toolcrib.content import Block
-from toolcrib.dispatch.tool_search import CALL, MAX_FOUND, SEARCH
-from toolcrib.errors import DefinitionError, Finding, Location, SourceError
-from toolcrib.names import MCP
-from toolcrib.registry.selection import KINDS
+from toolcrib.dispatch.tool_search import CALL, SEARCH
+from toolcrib.errors import Location, SourceError
+from toolcrib.registry.selection import KINDS, name_kinds
 from toolcrib.sources.described import describe, describe_entry
 from toolcrib.sources.targets import LOCK_NAME, is_address
 
@@ -80,9 +75,15 @@ class ToolSource:
 
     def open(self, terminal: Terminal) -> Catalog:
         """Return the catalog of the targets. Raise CommandError for one that does not exist."""
-        if self.remote is not None:
-            label = ", ".join(self.targets) or " ".join(self.remote.target)
-            return open_catalog([label], "remote", listed=_list_remote(self.remote, label, terminal))
+        if (remote := self.remote) is not None:
+            label = ", ".join(self.targets) or " ".join(remote.target)
+            listed, about = remote.run(_list_remote, terminal)
+            if _has_search_tools(item.name for item in listed):
+                text = f"{label} lists search tools instead of its tools; the others are not included"
+                terminal.message("warning", text, "serve it with --search never, or call the search tools")
+            found = open_catalog([label], "remote", listed=listed)
+            found.server = about
+            return found
         return open_local(self.targets, terminal, "static" if self.static else "import")
 
 
@@ -267,26 +268,6 @@ class Remote:
         return StdioTransport(self.target, on_stderr=print_stderr if terminal.debug else None)
 
 
-async def list_remote_tools(client: Client) -> tuple[str, list[RemoteTool]]:
-    """Return the name of a server, and its tools."""
-    info = client.server_info
-    tools = await client.list_tools()
-    name = " ".join(str(info[key]) for key in ("name", "version") if info.get(key)) or "the server"
-    return f"{name}, MCP {client.protocol_version}", tools
-
-
-async def find_remote_tool(client: Client, name: str) -> RemoteTool:
-    """Return a tool by its name, even if it is behind search tools. Raises CommandError."""
-    tools = await client.list_tools()
-    found = next((tool for tool in tools if tool.name == name), None)
-    if found is None:
-        hits = await search_remotely(client, name, 1) or ()
-        found = next((tool for tool in hits if tool.name == name), None)
-    if found is None:
-        raise CommandError(f"Unknown tool: {name}", suggest(name, [tool.name for tool in tools]))
-    return found
-
-
 async def list_remote_features(
     client: Client, *capabilities: Literal["resources", "prompts"]
 ) -> list[Component]:
@@ -302,83 +283,35 @@ async def list_remote_features(
     return [describe_entry(wire, Location(client.label)) for wire in entries]
 
 
-async def find_remote(client: Client, name: str) -> RemoteTool | Component:
-    """Return a tool, resource, template or prompt by its name or URI. Raises CommandError."""
-    kind, plain = parse_reference(name)
-    if kind == "tool":
-        return await find_remote_tool(client, plain)
-    if kind is not None:
-        features = [tool for tool in await list_remote_features(client) if tool.kind == kind]
-        exact = [tool for tool in features if tool.name == plain]
-        for tool in (*exact, *(tool for tool in features if matches_template(tool, plain))):
-            return tool
-        raise CommandError(f"Unknown {kind}: {plain}", suggest(plain, [tool.name for tool in features]))
-    prompts = {tool.name: tool for tool in await list_remote_features(client, "prompts")}
-    try:
-        found = await find_remote_tool(client, plain)
-    except CommandError:
-        if plain in prompts:
-            return prompts[plain]
-        if not prompts:
-            raise
-        names = [*(tool.name for tool in await client.list_tools()), *prompts]
-        raise CommandError(f"Unknown tool or prompt: {plain}", suggest(plain, names)) from None
-    if plain in prompts:
-        raise CommandError(f"'{plain}' is a tool and a prompt", f"write tool:{plain} or prompt:{plain}")
-    return found
-
-
 def matches_template(tool: Component, uri: str) -> bool:
     """Return whether a template of another server matches a URI; one that cannot be parsed matches none."""
     template = getattr(tool, "template", None)
     return template is not None and template.match(uri) is not None
 
 
-def contents_block(item: clients.ResourceContents) -> Block:
-    content = {"blob": base64.b64encode(item.data).decode()} if item.data is not None else {"text": item.text}
-    kind = {} if item.mime_type is None else {"mimeType": item.mime_type}
-    return {"uri": item.uri, **kind, **content}
+async def _list_remote(client: Client) -> tuple[list[Component], str]:
+    """Return the tools, resources and prompts of a server, and its name and protocol."""
+    info = client.server_info
+    name = " ".join(str(info[key]) for key in ("name", "version") if info.get(key)) or "the server"
+    tools = [describe(tool.definition) for tool in await client.list_tools()]
+    listed = [*tools, *await list_remote_features(client)]
+    return listed, f"{name}, MCP {client.protocol_version}"
 
 
-async def search_remotely(client: Client, query: str, limit: int) -> list[RemoteTool] | None:
-    """Return the hits of a server that lists search tools instead of its tools; None for other servers."""
-    search_tool = find_search_tool(tool.name for tool in await client.list_tools())
-    if search_tool is None:
-        return None
-    result = await client.call(search_tool, {"query": query, "limit": min(limit, MAX_FOUND)})
-    answer = result.structured_content
-    found = answer.get("tools") if isinstance(answer, dict) else None
-    parse = partial(parse_tool, label="the server", over_http=True)
-    return list(read_items(found, "the server", "tool", parse)) if isinstance(found, list) else []
+def _has_search_tools(names: Iterable[str]) -> bool:
+    """Return whether a server lists search tools instead of its tools."""
+    return {SEARCH, CALL} <= {found[2] for name in names if (found := _SEARCH_TOOLS.fullmatch(name))}
 
 
-def find_search_tool(names: Iterable[str]) -> str | None:
-    """Return the name of the search tool, if a server lists search tools instead of its tools."""
-    matches = [match for name in reversed(list(names)) if (match := _SEARCH_TOOLS.fullmatch(name))]
-    found = {match[2]: match[0] for match in matches}
-    return found.get(SEARCH) if CALL in found else None
-
-
-def _list_remote(remote: Remote, label: str, terminal: Terminal) -> list[Component]:
-    async def list_all(client: Client) -> tuple[list[RemoteTool], list[Component]]:
-        return (await list_remote_tools(client))[1], await list_remote_features(client)
-
-    tools, features = remote.run(list_all, terminal)
-    if find_search_tool(tool.name for tool in tools) is not None:
-        terminal.message(
-            "warning",
-            f"{label} lists search tools instead of its tools; the tools behind them are not included",
-            "serve it with --search never, or use its source",
-        )
-    return [*(describe(tool.definition) for tool in tools), *features]
-
-
-def check_remote_tools(tools: Iterable[RemoteTool]) -> Iterator[Finding]:
-    """Report as warnings what toolcrib would reject in a tool of its own."""
-    for tool in tools:
-        try:
-            MCP.check(tool.name)
-            _ = describe(tool.definition).definition
-        except DefinitionError as error:
-            file = tool.definition.source.file
-            yield replace(error.finding, level="warning", tool=tool.name, file=file, line=None)
+def find_component(found: Catalog, name: str) -> Component:
+    """Return a tool, resource, template or prompt by its name or URI. Raises CommandError."""
+    kind, plain = parse_reference(name)
+    members = [item for item in found.components if item.kind in ((kind,) if kind else ("tool", "prompt"))]
+    chosen = [item for item in members if item.name == plain]
+    chosen = chosen or [item for item in members if matches_template(item, plain)]
+    if not chosen:
+        noun = kind or name_kinds("", members)
+        raise CommandError(f"Unknown {noun}: {plain}", suggest(plain, [item.name for item in members]))
+    if kind is None and len({item.kind for item in chosen}) > 1:
+        raise CommandError(f"'{plain}' is a tool and a prompt", f"write tool:{plain} or prompt:{plain}")
+    return chosen[0]

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from functools import partial
 from typing import Any
 
 import click
 
 from toolcrib.catalog.catalog import Catalog, component_json
 from toolcrib.catalog.search import Hit, SearchIndex, split_words, words_by_place
-from toolcrib.cli.catalog import (
-    Remote,
-    ToolSource,
-    check_remote_tools,
-    complete_names,
-    find_remote,
-    list_remote_features,
-    list_remote_tools,
-    open_local,
-    search_remotely,
-    source_options,
-)
+from toolcrib.cli.catalog import ToolSource, complete_names, find_component, open_local, source_options
 from toolcrib.cli.load import load_named
 from toolcrib.cli.options import Command, CommandError, json_option, targets_argument
 from toolcrib.cli.output import Terminal
@@ -38,19 +26,16 @@ from toolcrib.cli.text import (
     style,
     suggest,
 )
-from toolcrib.client import Client, RemoteTool
 from toolcrib.client.client import DEFAULT_TIMEOUT_S
 from toolcrib.component import Component
-from toolcrib.definition import ToolDefinition
-from toolcrib.errors import ConfigurationError, Finding
+from toolcrib.errors import ConfigurationError
 from toolcrib.registry.selection import count_kinds, label_of, select, tags_of
-from toolcrib.sources.described import describe
 
 LIST = """
 toolcrib list                  the targets of toolcrib.toml
 toolcrib list tools.py --json  for programs
 toolcrib list --static servers/  without importing them
-toolcrib list shop.api --tag public --exclude 'admin_*'
+toolcrib list shop.api --include tag:public --exclude 'admin_*'
 toolcrib list http://127.0.0.1:8000/mcp
 toolcrib list --command 'python server.py'
 """
@@ -86,7 +71,6 @@ _MIN_TYPO, _SIMILAR = 4, 0.66
 @click.command("list", cls=Command, examples=LIST)
 @source_options()
 @json_option
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only tools with one of these tags.")
 @click.option(
     "--include", multiple=True, metavar="SEL", help="Only these: a name, glob, tag:NAME or re:PATTERN."
 )
@@ -95,7 +79,6 @@ def list_tools(
     terminal: Terminal,
     source: ToolSource,
     as_json: bool,
-    tags: Sequence[str],
     include: Sequence[str],
     exclude: Sequence[str],
 ) -> int:
@@ -105,63 +88,33 @@ def list_tools(
 
     A TARGET is a Python file, folder, module, module:object, toolcrib.toml or the URL of an MCP server.
     """
-    choose = partial(_select, tags=tags, include=include, exclude=exclude)
-    if source.remote is not None:
-        return _list_remotely(source.remote, terminal, as_json, choose)
     found = source.open(terminal)
-    is_selected = bool(tags or include or exclude)
-    found.components = choose(found.components)
+    try:
+        found.components = select(found.components, include, exclude)
+    except ConfigurationError as error:
+        tags = sorted({tag for tool in found.components for tag in tags_of(tool)})
+        names = [tool.name for tool in found.components]
+        raise CommandError(error.message, suggest("", tags if "'tag:" in str(error) else names)) from None
     if source.static:
         return _print_scan(found, terminal, as_json)
     if as_json:
         terminal.json(found.to_json())
         return 1 if found.errors else 0
-    notes = []
+    if found.tools:
+        print_tools([tool.definition for tool in found.tools], terminal)
+    print_features(found.others, terminal, is_first=not found.tools)
+    for finding in found.findings:
+        if finding.level == "error" or found.server:
+            terminal.finding(finding)
     disabled = [tool for tool in found.hidden if not tool.options.enabled]
-    if disabled and not is_selected:
-        names = shorten_list([tool.name for tool in disabled])
-        notes.append(f"{count_kinds(map(label_of, disabled))} disabled: {names}")
+    if disabled and not include and not exclude:
+        shown = shorten_list([tool.name for tool in disabled])
+        terminal.message("note", f"{count_kinds(map(label_of, disabled))} disabled: {shown}")
     if not found.components and not found.errors:
-        notes.append("no tools, resources or prompts found")
-    return _print_list([tool.definition for tool in found.tools], found.others, found.errors, notes, terminal)
-
-
-def _list_remotely(
-    remote: Remote,
-    terminal: Terminal,
-    as_json: bool,
-    choose: Callable[[Iterable[Component]], list[Component]],
-) -> int:
-    """List the tools of a server, also those that toolcrib would refuse."""
-    server, listed, others = remote.run(_list_remote, terminal)
-    by_tool = {describe(tool.definition): tool for tool in listed}
-    selected = choose([*by_tool, *others])
-    chosen = [by_tool[tool] for tool in selected if tool in by_tool]
-    features = [tool for tool in selected if tool not in by_tool]
-    findings = list(check_remote_tools(listed))
-    if as_json:
-        document = Catalog(features, findings).to_json()
-        terminal.json({**document, "tools": [_remote_json(tool) for tool in chosen]})
-        return 0
-    notes = [server if selected else f"{server}: no tools"]
-    return _print_list([tool.definition for tool in chosen], features, findings, notes, terminal)
-
-
-def _print_list(
-    definitions: Sequence[ToolDefinition],
-    others: Sequence[Component],
-    findings: Sequence[Finding],
-    notes: Sequence[str],
-    terminal: Terminal,
-) -> int:
-    if definitions:
-        print_tools(definitions, terminal)
-    print_features(others, terminal, is_first=not definitions)
-    for finding in findings:
-        terminal.finding(finding)
-    for note in notes:
-        terminal.message("note", note)
-    return 1 if any(finding.level == "error" for finding in findings) else 0
+        terminal.message("note", "no tools, resources or prompts found")
+    if found.server:
+        terminal.message("note", found.server)
+    return 1 if found.errors else 0
 
 
 def _print_scan(found: Catalog, terminal: Terminal, as_json: bool) -> int:
@@ -182,28 +135,6 @@ def _print_scan(found: Catalog, terminal: Terminal, as_json: bool) -> int:
     return 1 if found.errors else 0
 
 
-async def _list_remote(client: Client) -> tuple[str, list[RemoteTool], list[Component]]:
-    return *await list_remote_tools(client), await list_remote_features(client)
-
-
-def _select(
-    given: Iterable[Component], tags: Sequence[str], include: Sequence[str], exclude: Sequence[str]
-) -> list[Component]:
-    tools = list(given)
-    try:
-        selected = select(tools, include, exclude)
-        return select(selected, [f"tag:{tag}" for tag in tags]) if tags else selected
-    except ConfigurationError as error:
-        known = sorted({tag for tool in tools for tag in tags_of(tool)})
-        hint = suggest("", known if tags and "'tag:" in str(error) else [tool.name for tool in tools])
-        raise CommandError(error.message, hint) from None
-
-
-def _remote_json(tool: RemoteTool) -> dict[str, Any]:
-    """Return a tool as its server lists it, with its origin."""
-    return {**tool.wire, "source": {"file": tool.definition.source.file, "line": None}}
-
-
 # --- show --------------------------------------------------------------------------------------------
 
 
@@ -217,19 +148,14 @@ def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> in
     NAME is the name of a tool or prompt, name@version, the URI of a resource or a template, or where a tool
     is: file.py:name, module:name. tool:NAME, resource:URI and prompt:NAME choose the kind.
     """
-    remote = source.remote
     details = {"Runs": "at the server"}
     given: dict[str, Any] = {}
-    feature: Component | None = None
-    if remote is not None:
-        found = remote.run(lambda client: find_remote(client, name), terminal)
-        feature = found if isinstance(found, Component) else None
-        data = component_json(found) if isinstance(found, Component) else _remote_json(found)
-        definition, run = found.definition, details["Runs"]
-        timeout_s: float | None = DEFAULT_TIMEOUT_S
+    timeout_s: float | None = DEFAULT_TIMEOUT_S
+    if source.remote is not None:
+        tool, run = find_component(source.open(terminal), name), details["Runs"]
     else:
         loaded, tool, *_ = load_named(name, source.targets, terminal)
-        definition, data, run = tool.definition, component_json(tool), tool.options.run
+        run = tool.options.run
         timeout_s = tool.options.timeout_s or loaded.server.dispatcher.timeout_s
         details = {
             "Group": tool.options.group or "",
@@ -242,23 +168,23 @@ def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> in
             budget = loaded.server.dispatcher.max_result_tokens
         given = {} if tool.options.task == "never" else {"task": tool.options.task}
         given |= {"max_result_tokens": budget} if budget else {}
-        page = data.get("_meta", {}).get("ui", {})
+        page = tool.to_wire().get("_meta", {}).get("ui", {})
         details |= {
             "Page": page.get("resourceUri", "") if isinstance(page, dict) else "",
             "Task": given.get("task", ""),
             "Result budget": f"{budget} tokens" if budget else "",
         }
-        feature = None if tool.kind == "tool" else tool
+    definition = tool.definition
     if as_json:
-        data |= {"tags": list(definition.tags), "version": definition.version, "run": run}
-        fingerprint = {} if feature is not None else {"fingerprint": definition.fingerprint}
-        terminal.json({**data, **given, "timeout_s": timeout_s, **fingerprint})
+        facts = {"tags": list(definition.tags), "version": definition.version, "run": run, **given}
+        fingerprint = {"fingerprint": definition.fingerprint} if tool.kind == "tool" else {}
+        terminal.json({**component_json(tool), **facts, "timeout_s": timeout_s, **fingerprint})
         return 0
     details["Timeout"] = "none" if timeout_s is None else f"{timeout_s:g} s"
-    if feature is not None:
-        print_feature(feature, details, terminal)
-    else:
+    if tool.kind == "tool":
         print_tool(definition, details, terminal)
+    else:
+        print_feature(tool, details, terminal)
     return 0
 
 
@@ -294,29 +220,15 @@ def search(terminal: Terminal, words: Sequence[str], source: ToolSource, limit: 
     """Find tools by what they do, best matches first.
 
     Searches names, titles, descriptions, tags, parameters and their choices; other forms of a word, synonyms
-    and typos match too. A server that lists search tools instead of its tools is asked to search itself. Exit
-    code 0: found. 1: nothing found. 2: wrong usage.
-
+    and typos match too. Exit code 0: found. 1: nothing found. 2: wrong usage.
     """
     query = " ".join(words)
     if not any(letter.isalnum() for letter in query):
         raise CommandError(f"'{query}' contains no words", "describe the tool: toolcrib search delete file")
-    remote = source.remote
-    similar: dict[str, str] = {}
-    answer = None
-    if remote is not None:
-        answer = remote.run(lambda client: search_remotely(client, query, limit), terminal)
-    if answer is not None:
-        found = Catalog(label=source.command or source.targets[0])
-        tools = [describe(tool.definition) for tool in answer]
-        hits = [_match(tool, query) for tool in found.build(tools)]
-        among = f"the tools of {found.label}"
-    else:
-        found = source.open(terminal)
-        index = SearchIndex(found.tools)
-        similar = _correct(split_words(query), index, found.tools)
-        hits = index.search(" ".join(similar.get(word, word) for word in split_words(query)), limit)
-        among = count(len(found.tools), "tool")
+    found = source.open(terminal)
+    index = SearchIndex(found.tools)
+    similar = _correct(split_words(query), index, found.tools)
+    hits = index.search(" ".join(similar.get(word, word) for word in split_words(query)), limit)
     if as_json:
         findings = [finding.to_json() for finding in found.findings]
         found_tools = [_hit_json(hit, similar) for hit in hits]
@@ -327,14 +239,10 @@ def search(terminal: Terminal, words: Sequence[str], source: ToolSource, limit: 
     for error in found.errors:
         terminal.finding(error)
     if not hits:
-        terminal.message("note", f"nothing matches '{one_line(query)[:80]}' in {among}")
+        terminal.message(
+            "note", f"nothing matches '{one_line(query)[:80]}' in {count(len(found.tools), 'tool')}"
+        )
     return 0 if hits else 1
-
-
-def _match(tool: Component, query: str) -> Hit:
-    """Return why a tool may have been found by a server, as far as the tool alone can tell."""
-    hits = SearchIndex([tool]).search(query, 1)
-    return Hit(tool, 0.0, hits[0].matched if hits else {})
 
 
 def _correct(words: Sequence[str], index: SearchIndex, tools: Sequence[Component]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from toolcrib.cli.options import Command, exclusive, json_option, name_rule_option, targets_argument
+from toolcrib.cli.options import Command, exclusive, json_option, targets_argument
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.serving import ServeOptions, ServeProcess, use_json_messages
 from toolcrib.config import MAX_WORKERS, check_path, find_log_format
@@ -57,7 +57,6 @@ def _parse_path(_: click.Context, __: click.Parameter, value: str | None) -> str
     type=click.Choice(("auto", "always", "never")),
     help="List two tools that search and call the others, instead of a long list.  [default: auto]",
 )
-@name_rule_option
 @click.option("--strict", is_flag=True, help="Do not start if any tool has an error.")
 @click.option("--locked", is_flag=True, help="Serve only what the lock file pins; see toolcrib lock.")
 @click.option("--lock", metavar="FILE", help="Lock file, implies --locked.  [default: toolcrib.lock]")
@@ -75,7 +74,6 @@ def _parse_path(_: click.Context, __: click.Parameter, value: str | None) -> str
 )
 @click.option("--log-level", type=click.Choice(LEVELS), help="Lowest level to log.  [default: warning]")
 @click.option("--log-format", type=click.Choice(("text", "json")), help="Log format.  [default: text]")
-@click.option("--verbose", is_flag=True, help="With --stdio, list the tools on stderr.")
 @json_option
 def serve(terminal: Terminal, **given: Any) -> int:
     """Serve tools to MCP clients.

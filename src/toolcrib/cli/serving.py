@@ -77,13 +77,11 @@ class ServeOptions:
     insecure: bool = False
     name: str | None = None
     search: SearchMode | None = None
-    name_rule: str | None = None
     as_json: bool = False
     strict: bool = False
     log_level: str | None = None
     log_format: str | None = None
     timeout_s: float | None = None
-    verbose: bool = False
     locked: bool = False
     lock: str | None = None
     on_drift: OnDrift | None = None
@@ -107,7 +105,6 @@ class ServeProcess:
                 timeout_s=options.timeout_s,
                 dynamic=options.reload,
                 search=options.search,
-                name_rule=options.name_rule,
                 **identity,
             )
             if options.is_locked:
@@ -121,7 +118,7 @@ class ServeProcess:
         terminal = self.terminal
         if is_refused(self.summary, self.options, terminal):
             return 1
-        if print_stdio_start(self.summary, self.options, terminal):
+        if print_stdio_start(self.summary, terminal):
             self._skip_search_log()
 
         async def serve(server: MCPServer) -> None:
@@ -307,10 +304,10 @@ class Summary:
         return cls(**{**data, "findings": [Finding(**finding) for finding in data["findings"]]})
 
 
-def print_stdio_start(summary: Summary, options: ServeOptions, terminal: Terminal) -> bool:
-    """Print problems, and on a terminal what is served. Return whether that was printed."""
-    is_verbose = options.verbose or terminal.err.isatty()
-    if is_verbose:
+def print_stdio_start(summary: Summary, terminal: Terminal) -> bool:
+    """Print problems, and on a terminal the tools. Return whether the tools were printed."""
+    has_reader = terminal.err.isatty()
+    if has_reader:
         text = f"{summary.headline} on stdin and stdout, until stdin is closed"
         if terminal.message_format is not None:
             terminal.message("note", text)
@@ -318,9 +315,9 @@ def print_stdio_start(summary: Summary, options: ServeOptions, terminal: Termina
             terminal.echo_err(f"{text}\n")
             print_tools(summary, terminal)
     print_problems(summary, terminal)
-    if is_verbose:
+    if has_reader:
         print_warnings(summary, terminal)
-    return is_verbose
+    return has_reader
 
 
 def print_problems(summary: Summary, terminal: Terminal) -> None:

@@ -359,7 +359,7 @@ def run_stdio(options: ServeOptions, terminal: Terminal) -> int:
         serving: list[asyncio.Task[None]] = []
 
         def start(loaded: Any) -> None:
-            print_stdio_start(Summary.decode(loaded["summary"]), options, terminal)
+            print_stdio_start(Summary.decode(loaded["summary"]), terminal)
             serving.append(asyncio.ensure_future(connection.run()))
 
         code = await supervisor.run(start)

@@ -85,18 +85,19 @@ def test_the_json_has_the_shape_of_a_local_list(cli: CommandLine, address: str) 
     assert there["findings"] == []
 
 
-def test_problems_of_remote_tools_are_warnings(cli: CommandLine) -> None:
+def test_problems_of_remote_tools_are_findings(cli: CommandLine) -> None:
     fine = {"name": "fine", "description": "Fine.", "inputSchema": {"type": "object"}}
-    odd = {"name": "o d d", "description": "a\u200bb\x1b[2J", "inputSchema": {"type": "string"}, "icons": [1]}
-    command = write_server(cli, fine, odd)
+    odd = {**fine, "name": "o d d\x1b[2J"}
+    bad = {"name": "bad", "description": "a\u200bb\x1b[2J", "inputSchema": {"type": "string"}, "icons": [1]}
+    command = write_server(cli, fine, odd, bad)
     document = cli.json("list", "--command", command, "--json")
-    assert [tool["name"] for tool in document["tools"]] == ["fine", "o d d"]
-    assert document["tools"][1]["icons"] == [1]
-    assert {finding["tool"] for finding in document["findings"]} == {"o d d"}
-    assert {finding["level"] for finding in document["findings"]} == {"warning"}
+    assert [tool["name"] for tool in document["tools"]] == ["fine", odd["name"]]
+    levels = {(finding["tool"], finding["level"]) for finding in document["findings"]}
+    assert levels == {("bad", "error"), (odd["name"], "warning")}
     done = cli.run("list", "--command", command)
-    assert done.exit_code == 0
+    assert done.exit_code == 1
     assert "\x1b" not in done.stdout + done.stderr
+    assert "error: " in done.stderr
     assert "warning: " in done.stderr
 
 
@@ -226,17 +227,6 @@ def test_an_invalid_header_is_not_printed(cli: CommandLine) -> None:
     done = cli.run("list", "http://127.0.0.1:1/", "--header", "A: s3cret\nB: c")
     assert done.exit_code == 1
     assert "s3cret" not in done.stderr
-
-
-def test_search_tools_instead_of_tools_are_a_warning(cli: CommandLine) -> None:
-    cli.write("tools.py", ADD)
-    program = [sys.executable, "-c", "from toolcrib.cli import main; main()", "serve", "--stdio", "tools.py"]
-    told = {}
-    for choice in ("always", "never"):
-        command = shlex.join([*program, "--search", choice])
-        told[choice] = cli.run("export", "--to", "mcp", "--command", command).stderr
-    assert "lists search tools instead of its tools" in told["always"]
-    assert "shows tools to search with" not in told["never"]
 
 
 # --- a person at the terminal ---

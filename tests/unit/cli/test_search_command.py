@@ -117,19 +117,11 @@ def harbour() -> Iterator[Served]:
         yield served
 
 
-def test_a_server_with_search_tools_searches_itself(cli: CommandLine, harbour: Served) -> None:
-    address = f"http://127.0.0.1:{harbour.port}/mcp"
-    done = cli.run("search", "-t", address, "polishing", "17", "--limit", "1")
-    assert done.stdout.splitlines()[0] == "polish_17: Polish the brass of ship 17."
-    done = cli.run("search", "-t", address, "xyzzy")
-    assert done.exit_code == 1
-    assert f"nothing matches 'xyzzy' in the tools of {address}" in done.stderr
-
-
-def test_a_tool_that_is_not_listed_is_called_and_shown_by_its_name(cli: CommandLine, harbour: Served) -> None:
+def test_a_tool_that_is_not_listed_is_called_by_its_name(cli: CommandLine, harbour: Served) -> None:
     address = f"http://127.0.0.1:{harbour.port}/mcp"
     assert cli.run("call", "-t", address, "polish_7", "times=2").stdout == "ship 7 shines 2 times\n"
-    assert "Polish the brass of ship 7." in cli.run("show", "-t", address, "polish_7").stdout
+    done = cli.run("search", "-t", address, "polish", "brass")
+    assert f"warning: {address} lists search tools instead of its tools" in done.stderr
     done = cli.run("call", "-t", address, "polsh_7")
     assert done.exit_code == 2
     assert "Unknown tool: polsh_7" in done.stderr

@@ -290,14 +290,6 @@ def test_on_stdio_only_errors_are_printed_and_only_on_stderr(
     assert process.returncode == 0
 
 
-def test_on_stdio_verbose_prints_the_tools(cli: CommandLine, start_stdio: Callable[..., Any]) -> None:
-    process = start_stdio("--samples", "--verbose", cwd=cli.folder)
-    out, err = process.communicate("", 60)
-    assert (process.returncode, out) == (0, "")
-    assert err.startswith("toolcrib: serving 5 tools on stdin and stdout")
-    assert "  echo: Echo back the input message\n" in err
-
-
 def test_on_stdio_a_client_that_reads_nothing_is_left(
     folder: Path, start_stdio: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -125,4 +125,3 @@ def test_states_have_the_same_colours_in_every_command(folder: Path) -> None:
     assert bad.format("error" + " " * 9) in audited
     assert good.format("allowed") in run_on_terminal("explain", columns=wide, cwd=folder)
     assert name in run_on_terminal("list", columns=wide, cwd=folder)
-    assert "\x1b[2mno\x1b[0m" in run_on_terminal("connect", "--list", columns=wide, cwd=folder)

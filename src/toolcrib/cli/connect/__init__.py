@@ -11,7 +11,7 @@ import shlex
 import sys
 import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,7 @@ from toolcrib.cli.options import (
     targets_argument,
 )
 from toolcrib.cli.output import Terminal, shorten_paths
-from toolcrib.cli.table import NAME, Column, print_table
-from toolcrib.cli.text import STATE_STYLES, suggest
+from toolcrib.cli.text import suggest
 from toolcrib.config import Config, load_config
 from toolcrib.config.atomic_file import PRIVATE
 from toolcrib.errors import ConfigurationError, suggest_file
@@ -48,15 +47,7 @@ toolcrib connect vscode --url http://127.0.0.1:8000/mcp
 toolcrib keys create ana | toolcrib connect vscode --url ... --key -
 toolcrib connect codex tools.py --print   print the entry, write nothing
 toolcrib connect cursor --remove
-toolcrib connect --list                   list clients and their servers
 """
-_COLUMNS = (
-    replace(NAME, heading="CLIENT"),
-    Column("FOUND", wraps=False, rank=2, styles=STATE_STYLES),
-    Column("SCOPE", wraps=False, rank=1),
-    Column("TOOLCRIB"),
-    Column("FILE", is_path=True, style={"dim": True}),
-)
 _SECRET_KEYS = (*edit.ENV_KEYS, *edit.HEADER_KEYS)
 _USE_VARIABLE = "--header 'Authorization: Bearer ${env:NAME}'"
 
@@ -89,7 +80,6 @@ class Destination:
 @click.option("--print", "only_print", is_flag=True, help="Print the entry and its file, write nothing.")
 @click.option("--remove", is_flag=True, help="Remove the entry.")
 @click.option("--force", is_flag=True, help="Replace or remove a different entry of that name.")
-@click.option("--list", "only_list", is_flag=True, help="List the clients and their toolcrib servers.")
 def connect(
     terminal: Terminal,
     client: str | None,
@@ -105,7 +95,6 @@ def connect(
     only_print: bool,
     remove: bool,
     force: bool,
-    only_list: bool,
 ) -> int:
     """Add a server to the configuration of a client.
 
@@ -115,11 +104,11 @@ def connect(
 
     A TARGET is a Python file, folder, module, module:object or toolcrib.toml.
     """
-    chosen = None if client is None else _find_client(client)
-    if only_list:
-        return _list([chosen] if chosen else CLIENTS, as_json, terminal)
+    chosen = next((item for item in CLIENTS if item.key == client), None)
     if chosen is None:
-        raise CommandError("Missing argument 'CLIENT'", f"available: {', '.join(_client_keys())}")
+        keys = [item.key for item in CLIENTS]
+        text = "Missing argument 'CLIENT'" if client is None else f"Unknown client: {client}"
+        raise CommandError(text, suggest(client or "", keys))
     if only_print and remove:
         raise exclusive("--print", "--remove")
     if not chosen.editor.is_writable and remove:
@@ -152,17 +141,6 @@ def connect(
         )  # its escapes are valid in all formats
         terminal.message("note", f"add this to {path}, {chosen.editor.place}")
     return 0
-
-
-def _client_keys() -> list[str]:
-    return [client.key for client in CLIENTS]
-
-
-def _find_client(name: str) -> Client:
-    for client in CLIENTS:
-        if client.key == name:
-            return client
-    raise CommandError(f"Unknown client: {name}", suggest(name, _client_keys()))
 
 
 def _check_link(file: Path) -> None:
@@ -361,50 +339,6 @@ def _remove(destination: Destination, url: str | None, force: bool, as_json: boo
     else:
         terminal.message("note", f"removed '{name}' from {file}", f"restart {client.title}")
     return 1 if done.state == "foreign" else 0
-
-
-def _list(chosen: Sequence[Client], as_json: bool, terminal: Terminal) -> int:
-    found = [_describe_client(client) for client in chosen]
-    if as_json:
-        terminal.json({"clients": found})
-        return 0
-    rows = []
-    for client in found:
-        for file in client["files"]:
-            names = "unreadable" if file["error"] else ", ".join(file["servers"]) or "-"
-            is_found = "yes" if client["found"] else "no"
-            rows.append((client["client"], is_found, file["scope"], names, shorten_paths(file["file"])))
-            if file["error"]:
-                terminal.message("warning", file["error"])
-    print_table(_COLUMNS, rows, terminal)
-    return 0
-
-
-def _describe_client(client: Client) -> dict[str, Any]:
-    scopes: tuple[Scope, ...] = ("user", "project") if client.project_file else ("user",)
-    files = []
-    for scope in scopes:
-        file = client.file(scope)
-        names, error = [], None
-        try:
-            servers = edit.list_servers(client.editor, file) if client.editor.is_writable else {}
-            described = (_describe_entry(name, entry) for name, entry in servers.items())
-            names = [item for item in described if item is not None]
-        except ConfigurationError as problem:
-            error = str(problem)
-        files.append(
-            {"scope": scope, "file": str(file), "exists": file.exists(), "servers": names, "error": error}
-        )
-    found = client.is_found()
-    return {"client": client.key, "title": client.title, "found": found, "files": files}
-
-
-def _describe_entry(name: str, entry: Any) -> str | None:
-    """Return the name of an entry that may be a toolcrib server, with the host of one that has a URL."""
-    url = clients.url_of(entry)
-    if isinstance(url, str):  # its path may hold a secret
-        return f"{name} (at {urlsplit(url).netloc.rpartition('@')[2] or url})"
-    return name if name == DEFAULT_NAME or is_toolcrib(entry) else None
 
 
 def _outcome_json(done: edit.Outcome) -> dict[str, Any]:

@@ -85,12 +85,6 @@ def disconnect(editor: Editor, file: Path, name: str, is_ours: Callable[[Any], b
         return Outcome("removed", existing, write(content, text, PRIVATE))
 
 
-def list_servers(editor: Editor, file: Path) -> dict[str, Any]:
-    """Return every entry of a file by its name. Raises ConfigurationError."""
-    with _errors(file):
-        return editor.servers(read(file).text)
-
-
 def _is_same(existing: Any, entry: Mapping[str, Any]) -> bool:
     """Return whether two entries reach the same server; an empty environment is none. Headers are compared
     if the new entry has some; otherwise the user's are kept."""
@@ -213,9 +207,9 @@ class Editor(ABC):
     @abstractmethod
     def parse(self, text: str) -> dict[str, Any]: ...
 
-    @abstractmethod
     def show(self, name: str, entry: Mapping[str, Any]) -> str:
         """Return a document with one entry, ready to paste."""
+        return self.change("", name, entry)
 
     @abstractmethod
     def change(self, text: str, name: str, entry: Mapping[str, Any] | None) -> str:
@@ -254,9 +248,6 @@ class JsonEditor(Editor):
             raise ConfigurationError("must be an object", line=1)
         return value
 
-    def show(self, name: str, entry: Mapping[str, Any]) -> str:
-        return self.change("", name, entry)
-
     def change(self, text: str, name: str, entry: Mapping[str, Any] | None) -> str:
         indent = re.search(r'^([ \t]+)"', text, re.MULTILINE)
         document = self.document(text, name, entry)
@@ -278,9 +269,6 @@ class TomlEditor(Editor):
 
     def parse(self, text: str) -> dict[str, Any]:
         return parse_toml(text)
-
-    def show(self, name: str, entry: Mapping[str, Any]) -> str:
-        return self.change("", name, entry)
 
     def change(self, text: str, name: str, entry: Mapping[str, Any] | None) -> str:
         import tomlkit  # delayed: only Codex has a TOML file
@@ -310,15 +298,13 @@ class YamlEditor(Editor):
 
     is_writable: ClassVar[bool] = False
 
-    def parse(self, text: str) -> dict[str, Any]:  # noqa: ARG002
-        raise ConfigurationError("is a YAML file, which is not edited")
+    def parse(self, text: str) -> dict[str, Any]:
+        return {self.container: self.change(text, "", None)}
 
     def show(self, name: str, entry: Mapping[str, Any]) -> str:
-        shown = json.dumps(
-            dict(entry), ensure_ascii=False
-        )  # JSON is YAML, apart from characters that are not printable
+        shown = json.dumps(dict(entry), ensure_ascii=False)  # JSON is YAML if all of it is printable
         shown = shown if shown.isprintable() else json.dumps(dict(entry))
         return f"{self.container}:\n  {json.dumps(name)}: {shown}\n"
 
-    def change(self, text: str, name: str, entry: Mapping[str, Any] | None) -> str:
-        raise NotImplementedError
+    def change(self, text: str, name: str, entry: Mapping[str, Any] | None) -> str:  # noqa: ARG002
+        raise ConfigurationError("is a YAML file, which is not edited")
