@@ -15,7 +15,7 @@ Rules that hold for every engine:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -28,6 +28,10 @@ class StateUnavailable(OSError):  # noqa: N818 - a condition, like OSError's own
     def __init__(self, message: str, *, in_doubt: bool = False) -> None:
         super().__init__(message)
         self.in_doubt = in_doubt
+
+
+class StateDamaged(StateUnavailable):
+    """What was stored is gone, or was changed by somebody else: trying again does not help."""
 
 
 # --- rates, budgets and concurrency ---
@@ -103,7 +107,8 @@ class Head(NamedTuple):
 
 
 class Record(NamedTuple):
-    """An audit record: its line, of at most 64 KiB, and the fields that are searched."""
+    """An audit record: its line, of at most 64 KiB, and the fields that are searched. A line is a JSON object
+    that ends with its hash."""
 
     seq: int
     at_ms: int
@@ -113,16 +118,21 @@ class Record(NamedTuple):
     outcome: str
     line: bytes
 
+    @property
+    def head(self) -> Head:
+        """Number and hash of the record."""
+        return Head(self.seq, self.line[-66:-2])
+
 
 class Query(NamedTuple):
     """Which records to find. An empty text or tuple matches all."""
 
-    since_ms: int
-    until_ms: int
-    principal: str
-    tool: str
-    outcome: tuple[str, ...]
-    id: str
+    since_ms: int = 0
+    until_ms: int = 2**62
+    principal: str = ""
+    tool: str = ""
+    outcome: tuple[str, ...] = ()
+    id: str = ""
 
 
 class Page(NamedTuple):
@@ -139,10 +149,10 @@ class AuditStore(Protocol):
         """Commit records. The same (stream, seq) again changes nothing."""
 
     async def heads(self, before_ms: int | None = None) -> Mapping[str, Head]:
-        """Return the last record of each stream (before a time)."""
+        """Return the last record of each stream; with a time, the last before the first that is as young."""
         ...
 
-    def lines(self, stream: str, after: int) -> AsyncIterator[Record]:
+    def lines(self, stream: str, after: int) -> AsyncGenerator[Record, None]:
         """Yield the records of a stream after a number, over a read connection of its own."""
         ...
 

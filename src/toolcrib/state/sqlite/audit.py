@@ -1,0 +1,372 @@
+"""Audit records in SQLite: AuditStore in a file of its own.
+
+The file is not that of the state: it has other rights, another retention, and its own setting for waiting for
+the disk. Several processes append to it at once, each to a stream of its own.
+
+Nothing here waits for an event loop, so that a thread without one may run it. `append`, `remove_through` and
+what is beside the contract share the writing connection, and belong to one thread. Reading has connections of
+its own, and is done wherever it is called.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import sqlite3
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from toolcrib.state.base import Head, Page, Query, Record, StateDamaged, StateUnavailable
+
+logger = logging.getLogger("toolcrib")
+
+_SEQ_BITS = 40
+_SEQ = (1 << _SEQ_BITS) - 1
+SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS stream (number INTEGER PRIMARY KEY, name TEXT UNIQUE)",
+    # The key is (number of the stream, seq) in one integer: a second index would double the cost of a record.
+    "CREATE TABLE IF NOT EXISTS record (key INTEGER PRIMARY KEY, at_ms INTEGER, id TEXT, principal TEXT,"
+    " tool TEXT, outcome TEXT, line BLOB)",
+    "CREATE INDEX IF NOT EXISTS record_at ON record (at_ms)",
+)
+_COLUMNS = "key, at_ms, id, principal, tool, outcome, line"
+_LAST = "SELECT max(key) FROM record WHERE key BETWEEN ?1 << 40 AND (?1 << 40) + 0xFFFFFFFFFF"
+_ROWS = (64, 16, 4, 1)
+"""Rows per statement: each statement releases the interpreter lock and has to acquire it again."""
+_INSERTS = {
+    rows: f"INSERT OR IGNORE INTO record VALUES {','.join(['(?,?,?,?,?,?,?)'] * rows)}"  # noqa: S608
+    for rows in _ROWS
+}
+DELETED = "the log file was deleted"
+REPLACED = "the log file was replaced by another file"
+FOREIGN = "it holds other tables, and no records"
+OLD = "it was written by an older toolcrib, in one chain"
+
+FileId = tuple[int, int] | None
+
+
+class SQLiteAudit:
+    """Records in one file, which is created when it is first written."""
+
+    def __init__(self, path: Path, *, sync: bool = False, wait_s: float = 2.0) -> None:
+        self._path = path
+        self._sync = sync
+        self._wait_s = wait_s
+        self._wal = path.with_name(f"{path.name}-wal")
+        self._db: sqlite3.Connection | None = None
+        self._ids: tuple[FileId, FileId] | None = None
+        """The file, and its -wal file, that were opened: they must not change before `close`."""
+        self._written: dict[str, Head] = {}
+        self._numbers: dict[str, int] = {}
+
+    # --- writing ---
+
+    async def append(self, stream: str, records: Sequence[Record]) -> None:
+        with self._transaction() as db:
+            number = self._number_of(db, stream)
+            self._check_last(db, stream, number, records)
+            _insert(db, number << _SEQ_BITS, records)
+        self._written[stream] = records[-1].head
+
+    async def remove_through(self, ends: Mapping[str, int]) -> int:
+        removed = 0
+        with self._transaction() as db:
+            for stream, end in ends.items():
+                number = self._number_of(db, stream)
+                last = db.execute(_LAST, (number,)).fetchone()[0] or 0
+                through = min((number << _SEQ_BITS) + end, last - 1)
+                statement = "DELETE FROM record WHERE key BETWEEN ? AND ?"
+                removed += db.execute(statement, (number << _SEQ_BITS, through)).rowcount
+        with _translated():
+            self._empty_wal(db)
+        return removed
+
+    def open(self) -> None:
+        """Create the file, or raise StateUnavailable or OSError."""
+        with _translated():
+            self._connect()
+
+    def check(self) -> None:
+        """Raise StateDamaged if the file that is open was deleted or replaced.
+
+        SQLite never removes the -wal file while a connection is open, and does not notice if somebody else
+        does. Its records are then saved to the main file, unless somebody is reading or writing: all
+        processes that have the deleted file open still share it, and the next check tries again.
+        """
+        if self._db is None or self._ids is None:
+            return
+        with _translated():
+            file, wal = self._find_ids()
+            if file != self._ids[0]:
+                raise StateDamaged(DELETED if file is None else REPLACED)
+            if wal == self._ids[1]:
+                return
+            if wal is None and self._empty_wal(self._db):
+                logger.warning("audit: the -wal file of %s was deleted; its records were saved", self._path)
+                self._disconnect()
+            elif wal is not None:
+                self._disconnect()  # another process has done it, and uses the new one
+
+    def flush(self) -> None:
+        """Return when everything appended would survive a power failure."""
+        self.check()
+        try:
+            descriptor = os.open(self._wal, os.O_RDONLY)
+        except FileNotFoundError:
+            return
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def release(self) -> None:
+        """Close the connection, to open the same file again later."""
+        try:
+            self._disconnect()
+        except sqlite3.Error:
+            pass  # it was failing already
+
+    def close(self) -> None:
+        """Close the file. Afterwards another one may be in its place."""
+        self.release()
+        self._ids = None
+        self._written.clear()
+
+    def _disconnect(self) -> None:
+        db, self._db = self._db, None
+        self._numbers.clear()
+        if db is not None:
+            db.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._db is not None:
+            return self._db
+        file, _ = self._find_ids()
+        if self._ids is not None and file != self._ids[0]:
+            raise StateDamaged(DELETED if file is None else REPLACED)
+        # An existing file is not opened here: closing it would release the locks that SQLite holds on it.
+        if file is None and _create(self._path):
+            for orphan in (self._wal, self._path.with_name(f"{self._path.name}-shm")):
+                orphan.unlink(missing_ok=True)  # of a deleted log: another process may have it open
+        _refuse_unusable(self._path)
+        db = sqlite3.connect(self._path, timeout=self._wait_s, isolation_level=None)
+        try:
+            _find_tables(db)  # before anything in it is changed
+            db.execute("PRAGMA journal_mode=WAL")  # ignored by a file system that does not support it
+            db.execute(f"PRAGMA synchronous={'FULL' if self._sync else 'NORMAL'}")
+            db.execute("PRAGMA secure_delete=ON")  # removed records must not stay on the disk
+            for statement in SCHEMA:
+                db.execute(statement)
+        except BaseException:
+            db.close()
+            raise
+        self._db, self._ids = db, self._find_ids()
+        return db
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Write to the file of that name. During a transaction no process replaces the -wal file."""
+        with _translated():
+            db = self._connect()
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                if self._find_ids() != self._ids:
+                    db.execute("ROLLBACK")
+                    self.check()
+                    db = self._connect()
+                    db.execute("BEGIN IMMEDIATE")
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                self._numbers.clear()  # they may be rolled back, too
+                if self._db is not None and db.in_transaction:  # some failures end it
+                    db.execute("ROLLBACK")
+                raise
+
+    def _find_ids(self) -> tuple[FileId, FileId]:
+        return _file_id(self._path), _file_id(self._wal)
+
+    def _number_of(self, db: sqlite3.Connection, stream: str) -> int:
+        if (known := self._numbers.get(stream)) is None:
+            db.execute("INSERT OR IGNORE INTO stream (name) VALUES (?)", (stream,))
+            known = db.execute("SELECT number FROM stream WHERE name = ?", (stream,)).fetchone()[0]
+            self._numbers[stream] = known
+        return known
+
+    def _check_last(
+        self, db: sqlite3.Connection, stream: str, number: int, records: Sequence[Record]
+    ) -> None:
+        """Raise StateDamaged unless the last record of the stream is the one we wrote last, or one of these,
+        which we then write again."""
+        key = db.execute(_LAST, (number,)).fetchone()[0]
+        row = None if key is None else db.execute("SELECT line FROM record WHERE key = ?", (key,)).fetchone()
+        found = None if row is None else Head(key & _SEQ, _as_bytes(row[0])[-66:-2])
+        ours = self._written.get(stream)
+        if found != ours and found not in [record.head for record in records]:
+            seq = 1 if ours is None else ours.seq
+            raise StateDamaged(f"record {seq} of stream {stream} was changed or removed")
+
+    def _empty_wal(self, db: sqlite3.Connection) -> bool:
+        """Move everything to the main file, because the -wal file still holds removed records. Does not wait
+        for readers. Failing to do it does not mean that nothing was removed."""
+        db.execute("PRAGMA busy_timeout=0")
+        try:
+            is_busy = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            return not is_busy
+        except sqlite3.OperationalError:
+            return False  # the next write reports the problem; the next removal tries again
+        finally:
+            db.execute(f"PRAGMA busy_timeout={round(self._wait_s * 1000)}")
+
+    # --- reading ---
+
+    async def heads(self, before_ms: int | None = None) -> Mapping[str, Head]:
+        heads = {}
+        with self._reading() as db:
+            for number, name in db.execute("SELECT number, name FROM stream").fetchall():
+                key = db.execute(_LAST, (number,)).fetchone()[0]
+                if before_ms is not None and key is not None:
+                    young = "SELECT key FROM record WHERE key BETWEEN ? AND ? AND at_ms >= ? LIMIT 1"
+                    row = db.execute(young, (number << _SEQ_BITS, key, before_ms)).fetchone()
+                    key = key if row is None else row[0] - 1
+                row = db.execute("SELECT line FROM record WHERE key = ?", (key,)).fetchone()
+                if row is not None:
+                    heads[str(name)] = Head(key & _SEQ, _as_bytes(row[0])[-66:-2])
+        return heads
+
+    async def lines(self, stream: str, after: int) -> AsyncGenerator[Record, None]:
+        with self._reading() as db:
+            row = db.execute("SELECT number FROM stream WHERE name = ?", (stream,)).fetchone()
+            if row is not None:
+                first = row[0] << _SEQ_BITS
+                # After 0 comes every row, with an invalid number 0 included.
+                bounds = (first + after + 1 if after else first, first + _SEQ)
+                statement = f"SELECT {_COLUMNS} FROM record WHERE key BETWEEN ? AND ? ORDER BY key"  # noqa: S608
+                for found in db.execute(statement, bounds):
+                    yield _to_record(found)
+
+    async def find(self, query: Query, *, before: str | None = None, limit: int = 100) -> Page:
+        conditions = ["at_ms >= ?", "at_ms < ?"]
+        values: list[object] = [query.since_ms, query.until_ms]
+        for name in ("principal", "tool", "id"):
+            if wanted := getattr(query, name):
+                conditions.append(f"{name} = ?")
+                values.append(wanted)
+        if query.outcome:
+            conditions.append(f"outcome IN ({','.join('?' * len(query.outcome))})")
+            values += query.outcome
+        if before is not None:
+            conditions.append("(at_ms, key) < (?, ?)")
+            values += [int(part) for part in before.split(".")]
+        statement = (
+            f"SELECT {_COLUMNS} FROM record WHERE {' AND '.join(conditions)}"  # noqa: S608 - names of ours
+            " ORDER BY at_ms DESC, key DESC LIMIT ?"
+        )
+        with self._reading() as db:
+            rows = db.execute(statement, [*values, limit + 1]).fetchall()
+        older = f"{_to_record(rows[limit - 1]).at_ms}.{rows[limit - 1][0]}" if len(rows) > limit else None
+        return Page([_to_record(row) for row in rows[:limit]], older)
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """Connect, and begin a transaction in which nothing changes for this reader."""
+        with _translated():
+            try:
+                db = self._begin_reading("mode=ro")
+            except sqlite3.OperationalError:
+                # SQLite wants to write beside a file that it reads. If that is not permitted and nobody else
+                # writes, it can be told that nothing will change.
+                if self._wal.exists():
+                    raise
+                db = self._begin_reading("immutable=1")
+            try:
+                yield db
+            finally:
+                db.close()
+
+    def _begin_reading(self, mode: str) -> sqlite3.Connection:
+        url = f"file:{quote(str(self._path.absolute()))}?{mode}"
+        db = sqlite3.connect(url, uri=True, isolation_level=None, timeout=self._wait_s)
+        try:
+            db.execute("BEGIN")
+            if _find_tables(db) >= {"stream", "record"}:
+                return db
+        except BaseException:
+            db.close()
+            raise
+        db.close()  # an empty file, or somebody has removed a table: its records are gone
+        db = sqlite3.connect(":memory:")
+        for statement in SCHEMA:
+            db.execute(statement)
+        return db
+
+
+def _insert(db: sqlite3.Connection, base: int, records: Sequence[Record]) -> None:
+    start, count = 0, len(records)
+    rows = [(base + seq, *rest) for seq, *rest in records]
+    for size in _ROWS:
+        while count - start >= size:
+            db.execute(_INSERTS[size], list(chain.from_iterable(rows[start : start + size])))
+            start += size
+
+
+def _to_record(row: Sequence[Any]) -> Record:
+    """Return the record of a row, whose values somebody may have replaced by other types."""
+    key, at_ms, *texts, line = row
+    id_, principal, tool, outcome = (text if isinstance(text, str) else "" for text in texts)
+    at_ms = at_ms if isinstance(at_ms, int) else 0
+    return Record(key & _SEQ, at_ms, id_, principal, tool, outcome, _as_bytes(line))
+
+
+def _as_bytes(value: object) -> bytes:
+    return value if isinstance(value, bytes) else b""
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise StateUnavailable(str(error)) from error
+    except sqlite3.Error as error:
+        raise StateDamaged(f"SQLite: {error}") from error
+
+
+def _find_tables(db: sqlite3.Connection) -> set[str]:
+    """Return the names of the tables. Raise StateDamaged for a database that was not created here."""
+    tables = {str(row[0]) for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if tables and "stream" not in tables:
+        columns = [row[1] for row in db.execute("PRAGMA table_info(record)")]
+        raise StateDamaged(OLD if columns == ["seq", "line"] else FOREIGN)
+    return tables
+
+
+def _create(path: Path) -> bool:
+    """Create an empty private file. Return False if the name is taken."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        return False
+    return True
+
+
+def _file_id(path: Path) -> FileId:
+    try:
+        facts = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return facts.st_dev, facts.st_ino
+
+
+def _refuse_unusable(path: Path) -> None:
+    """Raise OSError for files that SQLite would report like a temporary failure."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
