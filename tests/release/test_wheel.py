@@ -21,7 +21,7 @@ from dev import declared_version, tag_problem
 from tests.support.system.everyday_commands import check_list_and_call, run, serve_and_call
 
 ROOT = Path(__file__).resolve().parents[2]
-OPTIONAL = {"mcp", "opentelemetry", "pytest"}
+OPTIONAL = {"cryptography", "hiredis", "opentelemetry", "psycopg", "pytest", "redis"}
 """Packages that single modules need, and the wheel does not require."""
 built = pytest.mark.skipif("TOOLCRIB_SOAK" not in os.environ, reason="a long run: python dev.py release")
 
