@@ -156,12 +156,12 @@ async def test_anyone_who_cancels_and_who_leaves_are_told_apart(
         client = await Voice(bench.server, version).__aenter__()
         client.begin_call(tool, arguments, id_="gone")
         if tool == "sleep_apart":
-            await until(lambda: bench.server.transports.engine.call_limit.running == 1)
+            await until(lambda: bench.server.transports.engine.running == 1)
         else:
             await until(bench.entered.is_set)
         if way == "cancelled":
             client.cancel("gone")
-            await until(lambda: not bench.server.transports.engine.call_limit.running)
+            await until(lambda: not bench.server.transports.engine.running)
         await client.leave()
         bench.release.set()
     [record] = bench.records()
@@ -304,4 +304,4 @@ async def test_of_a_crowd_of_calls_none_is_missing_and_none_is_there_twice(
     assert len({item["id"] for item in records}) == len(records)
     assert open_log(bench.file).verify().is_sound
     engine = bench.server.transports.engine
-    assert (engine.call_limit.running, bench.server.dispatcher.runner.abandoned) == (0, 0)
+    assert (engine.running, bench.server.dispatcher.runner.abandoned) == (0, 0)

@@ -253,7 +253,7 @@ def check_rest(world: World, seed: int) -> None:
     """Nothing stays behind: no place, no one in line, no task, no question."""
     left = {
         "slots": world.used["concurrency"],
-        "gate": world.server.transports.engine.call_limit.running,
+        "calls": world.server.transports.engine.running,
         "pipes": len(world.server.transports.engine.pipes),
         "active": world.active,
         "tasks": len(asyncio.all_tasks()) - 1,

@@ -205,7 +205,7 @@ async def test_nobody_finds_the_secret_of_another(
 def check_rest(served: Served) -> None:
     """What the server keeps for all of them holds nothing of any of them."""
     engine = served.server.transports.engine
-    assert engine.call_limit.running == 0
+    assert engine.running == 0
     assert not CANARY.search(repr(vars(engine.lists)))
 
 

@@ -34,7 +34,7 @@ async def test_a_call_can_be_cancelled_and_has_a_time_limit_and_the_record_says_
             await until(bench.entered.is_set)
             assert await client.text("add", {"a": 1}) == "2"  # nobody else is held up
             client.cancel("w")
-            await until(lambda: not bench.server.transports.engine.call_limit.running)
+            await until(lambda: not bench.server.transports.engine.running)
     assert [(item["tool"], item["outcome"]) for item in bench.records()] == [
         ("wait", "timeout"),
         ("add", "ok"),

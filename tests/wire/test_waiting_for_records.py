@@ -155,7 +155,7 @@ def test_anyone_who_leaves_before_the_record_is_kept_leaves_no_trace_but_it(
     assert await_outcomes(log, 2) == [("add", "ok")] * 2
     # Its place is free again, of the tool and of the server.
     assert call(served, "add", a=5, b=5).result["structuredContent"] == 10
-    assert served.server.transports.engine.call_limit.running == 0
+    assert served.server.transports.engine.running == 0
 
 
 def test_requests_sent_ahead_are_answered_in_their_order(served: Served) -> None:

@@ -166,7 +166,7 @@ class ServeProcess:
         terminal, options, server = self.terminal, self.options, self.loaded.server
 
         def print_running() -> None:
-            running = server.transports.engine.call_limit.running
+            running = server.transports.engine.running
             if running and terminal.err.isatty():
                 text = f"waiting for {count(running, 'running call')}; press Ctrl-C again to stop at once"
                 terminal.message("note", text)

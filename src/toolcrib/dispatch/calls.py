@@ -162,12 +162,12 @@ class Call:
 
 
 class RunningCall(NamedTuple):
-    """A call that has begun and not ended. `running_s` is None while it waits for its turn."""
+    """A call that has begun and not ended."""
 
     request: str | int | None
     principal: str
     tool: str
-    running_s: float | None
+    running_s: float
 
 
 class CallRegistry:

@@ -380,7 +380,7 @@ class Dispatcher:
         error: BaseException,
     ) -> None:
         """Record a call that ended before its tool was looked up, because there was no room for it."""
-        refused = self._refuse(name, arguments, principal, channel, error, "unheard")
+        refused = self._refuse(name, arguments, principal, channel, error, "overloaded")
         try:
             refused.__await__().send(None)  # it has nothing to wait for
         except BaseException as raised:

@@ -11,7 +11,6 @@ import inspect
 import json
 import logging
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -51,8 +50,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolcrib")
 
-MAX_RUNNING = 1_000
-MAX_WAITING = 1_000
+MAX_RUNNING = 2_000
+"""Calls that run at once in one server. Further ones are refused."""
 LATE_QUESTION_S = 0.5
 ASK_S = 600.0
 """How long a question to a legacy client stays open."""
@@ -189,49 +188,6 @@ class PendingRequest:
         inflight[self.id] = self
 
 
-class CallLimit:
-    """Bounds the calls that run at once in one server. Further calls wait in a queue, which is bounded
-    too."""
-
-    __slots__ = ("max_running", "max_waiting", "queue", "running")
-
-    def __init__(self, max_running: int = MAX_RUNNING, max_waiting: int = MAX_WAITING) -> None:
-        self.max_running = max_running
-        self.max_waiting = max_waiting
-        self.running = 0
-        self.queue: deque[asyncio.Future[None]] = deque()
-
-    @property
-    def is_overrun(self) -> bool:
-        """Whether the queue is full as well."""
-        return len(self.queue) >= self.max_waiting
-
-    async def enter(self) -> None:
-        """Wait until a call may run."""
-        if self.running < self.max_running:
-            self.running += 1
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.queue.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.leave()  # it had been given its turn
-            elif turn in self.queue:
-                self.queue.remove(turn)
-            raise
-
-    def leave(self) -> None:
-        """End a call; the one that has waited longest takes its place."""
-        while self.queue:
-            turn = self.queue.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self.running -= 1
-
-
 class ToolCall(PendingRequest):
     """One tools/call."""
 
@@ -291,11 +247,7 @@ class ToolCall(PendingRequest):
 
     async def run(self) -> Reply:
         engine = self.engine
-        limit = engine.call_limit
-        if limit.running < limit.max_running:
-            limit.running += 1
-        else:
-            await self._wait(limit)
+        engine.running += 1
         self._started = time.monotonic()
         try:
             if logger.isEnabledFor(logging.INFO):
@@ -311,10 +263,7 @@ class ToolCall(PendingRequest):
             asks = self.revision.modern and needed.questions
             reply = self._reply_with_questions(needed.questions) if asks else None
         finally:
-            if limit.queue:
-                limit.leave()
-            else:
-                limit.running -= 1
+            engine.running -= 1
             if self.peer.inflight is not None:
                 if self.committed is None:
                     self.close()
@@ -335,25 +284,20 @@ class ToolCall(PendingRequest):
             self.engine.settings.unknown_tool_code, shorten(f"Unknown tool: {self.name}"), status=200
         )
 
-    async def _wait(self, limit: CallLimit) -> None:
-        try:
-            await limit.enter()
-        except asyncio.CancelledError as error:
-            self._drop(error)
-            self.close()
-            raise
+    @property
+    def recorded_name(self) -> str:
+        """The name of the tool as the audit log has it; of a resource or a prompt, with its kind."""
+        return self.name
 
     def refuse(self) -> None:
-        self._drop(ToolBusyError(f"Tool '{self.name}' cannot run: too many calls."))
+        error = ToolBusyError(f"Tool '{self.name}' cannot run: too many calls.")
+        self.engine.dispatcher.reject(self.recorded_name, self.arguments, self.peer.principal, self, error)
         self.close()
-
-    def _drop(self, error: BaseException) -> None:
-        self.engine.dispatcher.reject(self.name, self.arguments, self.peer.principal, self, error)
 
     def describe(self) -> RunningCall:
         """Return the call as the registry shows it."""
-        running_s = time.monotonic() - self._started if self._started else None
-        return RunningCall(self.id, self.peer.principal.name, self.name, running_s)
+        running_s = time.monotonic() - self._started
+        return RunningCall(self.id, self.peer.principal.name, self.recorded_name, running_s)
 
     def _error_reply(self, error: Exception) -> Reply | None:
         """Return the JSON-RPC error for a failure that this revision does not report in a result."""

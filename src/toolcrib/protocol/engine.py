@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.dispatch.dispatcher import Dispatcher
 from toolcrib.protocol import completion, legacy, messages, modern
-from toolcrib.protocol.calls import CallLimit, Peer, PendingRequest
+from toolcrib.protocol.calls import Peer, PendingRequest
 from toolcrib.protocol.lists import ListCache
 from toolcrib.protocol.messages import INVALID_REQUEST, PARSE_ERROR, VERSION, Reply, RPCError, error_reply
 from toolcrib.protocol.methods import METHODS, Method, methods_of
@@ -96,7 +96,7 @@ class Engine:
         self.pipes: set[Session] = set()
         self.unknown_bytes = UnknownBytes()
         self.subscriptions: set[Subscription] = set()
-        self.call_limit = CallLimit()
+        self.running = 0  # calls, at most MAX_RUNNING
         self.completion_limit = RateLimiter(completion.MAX_COMPLETIONS, completion.PERIOD_S)
         self.tasks = TaskManager(self, settings.tasks)
         self.encoded_meta = codec.preencode(self.server_meta)

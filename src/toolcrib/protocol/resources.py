@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from toolcrib.component import Component, Kind
 from toolcrib.content import Result
-from toolcrib.dispatch.calls import RunningCall
 from toolcrib.errors import (
     CannotAskError,
     FileTooLargeError,
@@ -54,12 +53,9 @@ class ComponentRequest(ToolCall):
             channel=self,
         )
 
-    def describe(self) -> RunningCall:
-        return super().describe()._replace(tool=f"{self.kind}:{self.name}")
-
-    def _drop(self, error: BaseException) -> None:
-        name = f"{self.kind}:{self.name}"
-        self.engine.dispatcher.reject(name, self.arguments, self.peer.principal, self, error)
+    @property
+    def recorded_name(self) -> str:
+        return f"{self.kind}:{self.name}"
 
     def _error_reply(self, error: Exception) -> Reply:
         reply = super()._error_reply(error)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from toolcrib.context import LOCAL, Principal
 from toolcrib.protocol import Engine, Peer, PendingRequest, Reply
+from toolcrib.protocol.calls import MAX_RUNNING
 from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_REQUEST, RPCError, error_reply
 from toolcrib.protocol.sessions import Session
 from toolcrib.transports.eager import EagerStarter, follow
@@ -48,7 +49,7 @@ class Pipe:
             outcome = error_reply(None, RPCError(INTERNAL_ERROR, "Internal error"))
         if isinstance(outcome, Reply):
             self._reply(outcome)
-        elif self._engine.call_limit.is_overrun:
+        elif self._engine.running >= MAX_RUNNING:
             outcome.refuse()
             self._reply(error_reply(outcome.id, RPCError(INTERNAL_ERROR, "Too many calls: try again later")))
         else:

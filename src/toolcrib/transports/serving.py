@@ -100,7 +100,6 @@ class Transports:
         self.engine = Engine(dispatcher, settings)
         if enforcer is not None and (telemetry := enforcer.telemetry) is not None:
             engine = self.engine
-            telemetry.gauge("calls_queued", lambda: len(engine.call_limit.queue))
             telemetry.gauge("sessions", lambda: len(engine.sessions) + len(engine.pipes))
             telemetry.gauge("threads_abandoned", lambda: dispatcher.runner.abandoned)
         dispatcher.calls.sources.append(self._running_calls)

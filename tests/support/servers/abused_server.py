@@ -142,7 +142,7 @@ def noisy(way: str = "print") -> str:
 async def leak() -> dict[str, int]:
     """Return the resources that this process has in use."""
     runner = server.dispatcher.runner
-    return {"abandoned": runner.abandoned, "running": server.transports.engine.call_limit.running}
+    return {"abandoned": runner.abandoned, "running": server.transports.engine.running}
 
 
 def demand(options: argparse.Namespace) -> None:

@@ -138,7 +138,7 @@ async def test_a_call_that_there_is_no_room_for_is_on_the_record_as_it_was_made(
         bench.server.dispatcher.reject("add", {"a": 1}, BEN, NO_CHANNEL, error)
         await bench.server.call("add", {"a": 1}, principal=BEN)
     dropped, called = bench.records()
-    assert (dropped["decision"], dropped["code"]) == ("unheard", "busy")
+    assert (dropped["decision"], dropped["code"]) == ("overloaded", "busy")
     same = ("tool", "principal", "arguments_digest")
     assert [dropped[fact] for fact in same] == [called[fact] for fact in same]
 

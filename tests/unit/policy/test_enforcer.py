@@ -29,6 +29,7 @@ from toolcrib.errors import ConfigurationError, InvalidResultError, ToolNotFound
 from toolcrib.policy import Audit, Limit, Policy, Rule, Telemetry
 from toolcrib.policy.audit import log
 from toolcrib.policy.enforcer import PolicyEnforcer
+from toolcrib.protocol.calls import MAX_RUNNING
 from toolcrib.state.memory import MemoryCounters
 
 WRITER = Principal("key:ana", frozenset({"orders:write"}))
@@ -426,24 +427,21 @@ async def test_one_yes_is_not_for_every_run_of_a_tool_that_asks(tmp_path: Path) 
         assert list(reply["result"]["inputRequests"]) == [CONFIRM]
 
 
-async def test_a_call_that_gives_up_before_there_is_room_is_on_the_record(tmp_path: Path) -> None:
+async def test_a_call_that_is_refused_for_want_of_room_is_recorded(tmp_path: Path) -> None:
     async with open_bench(tmp_path) as bench, Voice(bench.server) as client:
-        gate = bench.server.transports.engine.call_limit
-        gate.max_running, gate.max_waiting = 1, 1
-        running = client.begin_call("wait", {"seconds": 30})
-        await asyncio.to_thread(bench.entered.wait, 5)
-        client.begin_call("add", {"a": 1}, id_="queued")
-        await asyncio.sleep(0)
+        engine = bench.server.transports.engine
+        engine.running += MAX_RUNNING
         refused = await client.call("add", {"a": 2})
         assert refused["error"]["message"] == "Too many calls: try again later"
-        client.cancel("queued")
-        client.cancel(1)
-        await asyncio.wait([running], timeout=0.1)
+        assert (await client.ask("resources/read", {"uri": "x://y"}))["error"]["code"] == -32603
+        engine.running -= MAX_RUNNING
+        await client.call("add", {"a": 1})
     found = [(item["tool"], item["outcome"], item["code"], item["decision"]) for item in bench.records()]
-    assert ("add", "throttled", "busy", "unheard") in found
-    assert ("add", "cancelled", None, "unheard") in found
-    assert ("wait", "cancelled", None, "allowed") in found
-    assert len(found) == 3
+    assert found == [
+        ("add", "throttled", "busy", "overloaded"),
+        ("resource:x://y", "throttled", "busy", "overloaded"),
+        ("add", "ok", None, "allowed"),
+    ]
 
 
 def metrics_lines(bench: Bench) -> list[str]:

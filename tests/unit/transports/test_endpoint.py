@@ -12,6 +12,7 @@ from tests.support.clients.transcripts import Paper, receive
 from tests.support.servers.feature_server import make_desk
 from toolcrib.context import Principal
 from toolcrib.protocol import Reply
+from toolcrib.protocol.calls import MAX_RUNNING
 from toolcrib.protocol.sessions import Sessions
 from toolcrib.transports.http.endpoint import Endpoint
 from toolcrib.transports.http.hosts import HostCheck
@@ -25,6 +26,7 @@ INITIALIZE = {
     "params": {"protocolVersion": "2025-11-25", "capabilities": {}},
 }
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+CALL = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "missing", "arguments": {}}}
 HEADERS = {
     b"host": b"127.0.0.1",
     b"content-type": b"application/json",
@@ -54,6 +56,15 @@ def send(
 def status(outcome: Response | PendingResponse) -> int:
     assert isinstance(outcome, Reply)
     return outcome.status
+
+
+async def test_a_call_above_the_limit_of_calls_is_told_to_come_back(endpoint: Endpoint) -> None:
+    endpoint.engine.running = MAX_RUNNING - 1
+    assert status(send(endpoint, CALL)) == 200
+    endpoint.engine.running = MAX_RUNNING
+    answer = send(endpoint, CALL)
+    assert isinstance(answer, Response)
+    assert (answer.status, dict(answer.headers)[b"retry-after"]) == (503, b"1")
 
 
 def open_session(endpoint: Endpoint, name: str) -> str:

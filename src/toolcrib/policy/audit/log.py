@@ -186,7 +186,7 @@ class AuditLog:
         entry["result_bytes"] = ended.result_bytes
         if ended.is_cached:
             entry["cached"] = True
-        if isinstance(error, _NOBODY_WAITS) or ended.decision == "unheard":
+        if isinstance(error, _NOBODY_WAITS) or ended.decision == "overloaded":
             self.note(entry)
             return None
         return self.commit(entry)

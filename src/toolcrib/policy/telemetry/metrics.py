@@ -39,7 +39,6 @@ METRIC_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _HELP = {
     "audit_gaps_total": "Calls that were answered without an audit record.",
     "audit_queue": "Audit records that wait to be written.",
-    "calls_queued": "Calls that wait for a free slot.",
     "calls_running": "Calls that run or wait.",
     "sessions": "Open client sessions.",
     "threads_abandoned": "Threads that still run a tool whose caller has been answered.",

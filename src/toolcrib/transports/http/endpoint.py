@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from toolcrib.errors import ConfigurationError
 from toolcrib.protocol import Engine, Reply
-from toolcrib.protocol.calls import ToolCall
+from toolcrib.protocol.calls import MAX_RUNNING, ToolCall
 from toolcrib.protocol.messages import RETRY_AFTER, VERSION
 from toolcrib.protocol.modern import REPEATED, is_marked, is_modern_header
 from toolcrib.protocol.subscriptions import Subscription
@@ -129,8 +129,7 @@ class Endpoint:
         request.body = b""  # it was read; the response may take its time
         if isinstance(pending, Reply):
             return pending
-        limit = engine.call_limit
-        if len(limit.queue) >= limit.max_waiting:
+        if engine.running >= MAX_RUNNING:
             pending.refuse()
             return self.busy()
         starter = self.starter
