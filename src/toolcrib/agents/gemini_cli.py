@@ -23,7 +23,7 @@ from toolcrib.agents.provider import Event, Final, SessionCtx, Status, Token, To
 from toolcrib.catalog.export import ToolCall as ExportedCall
 from toolcrib.catalog.export.documents import Prompt
 from toolcrib.errors import AgentError, ConfigurationError
-from toolcrib.processes.child_process import GRACE_S, ChildProcess, StartError
+from toolcrib.processes import GRACE_S, ChildProcess, StartError
 from toolcrib.validation import codec
 
 # --- the process --------------------------------------------------------------------------------------

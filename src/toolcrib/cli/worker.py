@@ -20,7 +20,7 @@ from toolcrib.cli.options import Targets, report_error
 from toolcrib.cli.output import Terminal, open_terminal
 from toolcrib.cli.reload import find_watched
 from toolcrib.cli.serving import ServeOptions, ServeProcess, is_refused, use_json_messages
-from toolcrib.processes.lines import LineReader
+from toolcrib.processes import LineReader
 from toolcrib.server import MCPServer
 from toolcrib.transports.http.server import bind
 from toolcrib.transports.pipe import Pipe

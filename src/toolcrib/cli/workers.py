@@ -36,8 +36,7 @@ from toolcrib.cli.serving import (
     print_stdio_start,
 )
 from toolcrib.cli.worker import MAX_LINE_BYTES, MCP
-from toolcrib.processes.child_process import ChildProcess, StartError
-from toolcrib.processes.lines import LineReader
+from toolcrib.processes import ChildProcess, LineReader, StartError
 from toolcrib.transports.serving import HTTPOptions
 from toolcrib.transports.stdio import StandardStreams, StdioConnection
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from toolcrib.errors import ConfigurationError, InvalidResponseError, TransportError
-from toolcrib.processes.child_process import GRACE_S, ChildProcess, StartError
-from toolcrib.processes.lines import LineReader
+from toolcrib.processes import GRACE_S, ChildProcess, LineReader, StartError
 
 if TYPE_CHECKING:
     from toolcrib.client.session import Session

@@ -32,7 +32,7 @@ from toolcrib.errors import (
     ToolBusyError,
     ToolCrashedError,
 )
-from toolcrib.processes.child_process import HAS_GROUPS, KILL, signal_group
+from toolcrib.processes import HAS_GROUPS, KILL, signal_group
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")

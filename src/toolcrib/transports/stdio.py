@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
 
-from toolcrib.processes.lines import LineReader
+from toolcrib.processes import LineReader
 from toolcrib.protocol import Engine
 from toolcrib.transports.pipe import Pipe
 

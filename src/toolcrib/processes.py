@@ -1,4 +1,5 @@
 """Child processes: started without a shell, spoken to through pipes, stopped with everything they started.
+Lines of a pipe, for both ends of the stdio transport.
 
 Every child runs in a session of its own, so that Ctrl-C reaches only the parent and one signal reaches the
 child with all its descendants.
@@ -10,7 +11,7 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self, cast
 
@@ -225,3 +226,39 @@ def signal_group(pid: int, number: int) -> None:
             os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
         pass  # it has exited, or has no group yet
+
+
+class LineReader:
+    """Collects chunks and yields lines. A line over the limit is yielded as None and skipped."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held = bytearray()
+        self._is_skipping = False
+
+    def feed(self, chunk: bytes) -> Iterator[bytes | None]:
+        held = self._held
+        if not held and not self._is_skipping and chunk.find(b"\n") == len(chunk) - 1 <= self._limit:
+            yield chunk[:-1]  # the common case: one complete line
+            return
+        seen = len(held)
+        held += chunk
+        start = 0
+        while (end := held.find(b"\n", max(start, seen))) >= 0:
+            if self._is_skipping:
+                self._is_skipping = False
+            else:
+                yield bytes(held[start:end]) if end - start <= self._limit else None
+            start = end + 1
+        del held[:start]
+        if len(held) > self._limit or self._is_skipping:
+            held.clear()
+            if not self._is_skipping:
+                self._is_skipping = True
+                yield None
+
+    def end(self) -> bytes:
+        """Return what came after the last line."""
+        rest = bytes(self._held)
+        self._held.clear()
+        return rest

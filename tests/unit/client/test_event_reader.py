@@ -1,4 +1,4 @@
-"""Lines and server-sent events come out whole, however the chunks were cut, and never without a limit."""
+"""Server-sent events come out whole, however the chunks were cut, and never without a limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.client.http import EventReader, ServerSentEvent, TooLongError
-from toolcrib.processes.lines import LineReader
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
@@ -17,39 +16,9 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(ends)]
 
 
-def read_lines(chunks: list[bytes], limit: int = 1000) -> list[bytes | None]:
-    lines = LineReader(limit)
-    return [line for chunk in chunks for line in lines.feed(chunk)]
-
-
 def read_events(*chunks: bytes, limit: int = 1000) -> list[ServerSentEvent]:
     events = EventReader(limit)
     return [event for chunk in chunks for event in events.feed(chunk)]
-
-
-@given(st.lists(st.binary(max_size=30).filter(lambda line: b"\n" not in line)), st.lists(st.integers(0, 500)))
-def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], places: list[int]) -> None:
-    data = b"".join(line + b"\n" for line in lines) + b"rest"
-    assert read_lines(cut(data, places)) == lines
-
-
-@given(st.lists(st.integers(0, 60)))
-def test_a_line_that_is_too_long_is_none_and_the_next_is_read(places: list[int]) -> None:
-    data = b"a\n" + b"x" * 40 + b"\nb\n"
-    assert read_lines(cut(data, places), limit=10) == [b"a", None, b"b"]
-
-
-def test_a_line_without_end_is_told_once_and_not_kept() -> None:
-    lines = LineReader(10)
-    assert list(lines.feed(b"x" * 11)) == [None]
-    for _ in range(100):
-        assert list(lines.feed(b"x" * 1000)) == []
-    assert len(lines._held) == 0
-    assert list(lines.feed(b"\nok\n")) == [b"ok"]
-
-
-def test_a_line_just_at_the_limit_is_read() -> None:
-    assert read_lines([b"x" * 10 + b"\n", b"x" * 10, b"\n"], limit=10) == [b"x" * 10, b"x" * 10]
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])

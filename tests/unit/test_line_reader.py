@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.processes.lines import LineReader
+from toolcrib.processes import LineReader
 
 
 def cut(pieces: list[bytes], longest: int = 100) -> tuple[list[bytes], int]:
@@ -28,6 +28,15 @@ def test_a_line_that_is_too_long_is_refused_once_and_skipped() -> None:
     assert cut([b"x" * 101 + b"\nnext\n"]) == ([b"next"], 1)
     assert cut([b"x" * 100 + b"\n"]) == ([b"x" * 100], 0)
     assert cut([b"x" * 300]) == ([], 1)
+
+
+def test_nothing_is_kept_of_a_line_that_is_too_long() -> None:
+    lines = LineReader(10)
+    assert list(lines.feed(b"x" * 11)) == [None]
+    for _ in range(100):
+        assert list(lines.feed(b"x" * 1000)) == []
+    assert len(lines._held) == 0
+    assert list(lines.feed(b"\nok\n")) == [b"ok"]
 
 
 @given(st.lists(st.sampled_from([b"a", b"bc", b"\n", b"x" * 9, b" "]), max_size=40), st.randoms())

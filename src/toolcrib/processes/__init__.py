@@ -1,1 +1,0 @@
-"""Child processes, and the lines of their pipes. Knows nothing of tools."""
