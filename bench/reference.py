@@ -429,8 +429,8 @@ def render_findings() -> str:
     lines = [
         "# Findings",
         "",
-        "`check`, `lint`, `scan` and `serve` report problems as `file:line: level[code] message`. A code",
-        "never changes its meaning. `toolcrib lint --explain CODE` prints the same; [linting](../linting.md)",
+        "`check`, `scan` and `serve` report problems as `file:line: level[code] message`. A code never",
+        "changes its meaning. `toolcrib check --explain CODE` prints the same; [linting](../linting.md)",
         "says why each lint rule matters, and how to ignore one.",
         "",
         "## Lint rules",

@@ -213,6 +213,85 @@ def test_code_that_uses_the_context_of_another_library_is_found(cli: CommandLine
     assert found[0]["message"] == "The code uses ctx.elicit, which a Context does not have"
 
 
+def test_a_forgotten_await_of_a_question_is_an_error(cli: CommandLine) -> None:
+    cli.write(
+        "desk.py",
+        """
+        from toolcrib import Context, tool
+
+        @tool
+        async def forgets(order: int, ctx: Context) -> str:
+            "Forget all kinds of them."
+            ctx.ask("a", "A?")
+            if order and not ctx.ask("b", "B?"):
+                return "no"
+            name = ctx.ask("c", "C?")
+            if name is None:
+                return name.side
+            text = f"{ctx.sample('d', 'D?')} {ctx.ask('e', 'E?')['name']}"
+            for root in ctx.roots():
+                text += root.uri
+            sure = ctx.ask("f", "F?")
+            allowed = ctx.ask("g", "G?") and order > 1
+            return text if sure else str(allowed)
+        """,
+    )
+    findings = cli.json("check", "--json", "desk.py")["findings"]
+    found = [(item["line"], item["hint"]) for item in findings if item["code"] == "not-awaited"]
+    assert [item["level"] for item in findings if item["code"] == "not-awaited"] == ["error"] * 8
+    assert found == [
+        (7, "write `await ctx.ask(...)`"),
+        (8, "write `await ctx.ask(...)`"),
+        (10, "write `await ctx.ask(...)`"),
+        (13, "write `await ctx.ask(...)`"),
+        (13, "write `await ctx.sample(...)`"),
+        (14, "write `await ctx.roots(...)`"),
+        (16, "write `await ctx.ask(...)`"),
+        (17, "write `await ctx.ask(...)`"),
+    ]
+    assert cli.run("check", "desk.py").exit_code == 1
+
+
+def test_questions_that_are_awaited_somewhere_are_not_a_problem(cli: CommandLine) -> None:
+    cli.write(
+        "desk.py",
+        """
+        import asyncio
+        from toolcrib import Context, tool
+
+        @tool
+        async def awaits(order: int, ctx: Context) -> str:
+            "Await all of them."
+            first = ctx.ask("a", "A?")
+            second = asyncio.create_task(ctx.ask("b", "B?"))
+            third = [ctx.ask("c", "C?"), *(ctx.ask(f"d{n}", "D?") for n in range(order))]
+            answer = ctx.ask("e", "E?") if order else None
+            answer = answer or ctx.ask("f", "F?")
+            await asyncio.gather(second, *third)
+            if (await first) and await ctx.ask("g", "G?"):
+                return str(await answer)
+
+            def on_a_thread() -> bool:
+                return not ctx.ask("h", "H?")
+
+            await asyncio.to_thread(on_a_thread)
+            return await (ctx.ask("i", "I?") if order else ctx.ask("j", "J?"))
+
+        @tool
+        def sync(ctx: Context) -> bool:
+            "Wait on a thread."
+            return bool(ctx.ask("a", "A?")) and not ctx.ask("b", "B?")
+
+        @tool
+        async def passes_on(ctx: Context) -> object:
+            "Leave the waiting to the server."
+            return ctx.ask("a", "A?")
+        """,
+    )
+    findings = cli.json("check", "--json", "desk.py")["findings"]
+    assert [item for item in findings if item["code"] == "not-awaited"] == []
+
+
 # --- resources and prompts ---------------------------------------------------------------------------
 
 

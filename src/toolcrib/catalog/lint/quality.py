@@ -6,10 +6,12 @@ at the start of a name. Clients use hints to decide whether to ask the user.
 
 from __future__ import annotations
 
+import ast
 import dis
 import inspect
 import json
 import re
+import textwrap
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -538,3 +540,50 @@ def find_unknown_context(tool: LintedTool) -> Iterator[Problem]:
                 if hint is not None:
                     yield Problem(f"The code uses {used}, which a Context does not have", hint, name, used)
             loaded = step.argval if step.opname.startswith(("LOAD_FAST", "LOAD_DEREF")) else None
+
+
+_QUESTIONS = ("ask", "ask_all", "ask_url", "roots", "sample")
+_USES = (ast.Assert, ast.Attribute, ast.BinOp, ast.Compare, ast.Expr, ast.For, ast.FormattedValue, ast.If)
+_USES_OF_ANSWERS = (*_USES, ast.Subscript, ast.UnaryOp, ast.While)
+"""Where an answer can stand, and a question that still has to be awaited cannot."""
+
+
+def find_forgotten_awaits(tool: LintedTool) -> Iterator[Problem]:
+    """Find questions of an async function that are used like their answers: `ctx.ask` without `await`."""
+    name = tool.tool.arguments.context
+    if name is None or not tool.tool.is_async:
+        return
+    try:
+        text = textwrap.dedent(inspect.getsource(tool.tool.info.function))
+        pending: list[ast.AST] = [ast.parse(text).body[0]]
+    except (OSError, TypeError, SyntaxError):
+        return
+    parents: dict[ast.AST, ast.AST] = {}
+    while pending:
+        for child in ast.iter_child_nodes(node := pending.pop()):
+            if not isinstance(child, ast.FunctionDef | ast.Lambda):  # these may run on a thread
+                parents[child] = node
+                pending.append(child)
+    for node in parents:
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=found), attr=attr)) if found == name:
+                if attr in _QUESTIONS and _is_forgotten(node, parents):
+                    message = f"The code uses the answer of {name}.{attr} without awaiting it"
+                    excerpt = text.splitlines()[node.lineno - 1].strip()
+                    yield Problem(message, f"write `await {name}.{attr}(...)`", name, excerpt)
+
+
+def _is_forgotten(node: ast.AST, parents: Mapping[ast.AST, ast.AST]) -> bool:
+    """Whether a question, or every use of the variable that holds it, is used as its answer."""
+    is_question, parent = isinstance(node, ast.Call), parents[node]
+    while isinstance(parent, ast.BoolOp | ast.IfExp):
+        is_last = node is not parent.test if isinstance(parent, ast.IfExp) else node is parent.values[-1]
+        if not is_last:
+            return True  # whether it is true is asked of the answer
+        node, parent = parent, parents[parent]
+    match parent:
+        case ast.Assign(targets=[ast.Name(id=variable)]) | ast.AnnAssign(target=ast.Name(id=variable)):
+            names = [item for item in parents if isinstance(item, ast.Name) and item.id == variable]
+            uses = [item for item in names if isinstance(item.ctx, ast.Load)]
+            return is_question and all(_is_forgotten(item, parents) for item in uses)
+    return isinstance(parent, _USES_OF_ANSWERS)

@@ -93,7 +93,14 @@ TOGETHER: dict[str, list[ToolDefinition]] = {
     ],
     "costly-list": [define(name=f"find_{number}", description=LONG[:9_000]) for number in range(9)],
 }
-ELSEWHERE = {"missing-docstring", "undocumented-result", "unknown-context", "unknown-rule", "unused-ignore"}
+ELSEWHERE = {
+    "missing-docstring",
+    "not-awaited",
+    "undocumented-result",
+    "unknown-context",
+    "unknown-rule",
+    "unused-ignore",
+}
 """They are about functions and source, and have tests of their own."""
 
 
