@@ -27,7 +27,6 @@ from toolcrib.names import MCP, NAME_RULES, URI
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.registry.selection import LIST_NAMES, drop_repeated, label_of
 from toolcrib.sources import Batch, collect
-from toolcrib.sources.foreign.entry_point import find_lines
 from toolcrib.sources.foreign.program import find_program, running_programs
 from toolcrib.sources.loading import load_file, load_module
 from toolcrib.sources.objects import registry_of
@@ -303,11 +302,8 @@ class TargetLoader:
                 with self._watch("importing files") as step:
                     part = collect(found, namespace=config.namespace, switches=config.switches, progress=step)
                 batch.extend(part)
-                is_program = find_program(found) is not None
-                if is_program or any(tool.adoption is not None for tool in part.tools):
-                    batch.findings += _find_unserved(found, part)
                 self.servers += [program.server for program in running_programs()]
-                self.servers += [] if is_program else _find_objects(found)
+                self.servers += [] if find_program(found) is not None else _find_objects(found)
             except DefinitionError as error:
                 if self._on_error is not None and error.__context__ is not None:
                     self._on_error(error.__context__)
@@ -355,39 +351,3 @@ def _find_objects(found: Target) -> list[Any]:
     for part in found.name.split(".") if found.name else ():
         thing = getattr(thing, part)
     return list(vars(thing).values()) if isinstance(thing, ModuleType) else [thing]
-
-
-def _find_unserved(target: Target, batch: Batch) -> Iterator[Finding]:
-    """Warn of tools in the source of an adopted server that the server does not list. For a function that
-    makes it, the source is the function and the functions that it calls."""
-    module = sys.modules.get(target.module or "")
-    path = target.path or Path(getattr(module, "__file__", None) or "")
-    lines = find_lines(path, target.name) if target.name else set()
-    if target.kind == "script" or (target.name and not lines):
-        return
-    try:
-        from toolcrib.sources.scan import scan  # delayed: few targets were written for another library
-
-        found = scan(path if target.name else target.text).tools
-    except Exception:
-        return  # the served tools do not depend on the source
-    known = [*(tool.name for tool in batch.tools), *(item.tool for item in batch.findings if item.tool)]
-    missing = [
-        tool
-        for tool in found
-        if (not lines or tool.source.line in lines)
-        and not any(name == tool.name or name.endswith(f"_{tool.name}") for name in known)  # mounted
-    ]
-    if missing:
-        first = missing[0]
-        names = [f"{tool.name} ({tool.source})" for tool in missing]
-        shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
-        yield Finding(
-            "unserved-tools",
-            "warning",
-            f"{len(missing)} tool{'s'[: len(missing) != 1]} in the source but not served: {shown}",
-            first.name if len(missing) == 1 else None,
-            file=first.source.file,
-            line=first.source.line,
-            hint="the program or its server leaves them out: check its arguments and environment",
-        )

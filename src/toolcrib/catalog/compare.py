@@ -22,12 +22,12 @@ from toolcrib.catalog.compare_schemas import ANNOTATIONS, GRADES, Change, Grade,
 from toolcrib.catalog.lint import LintedTool, Problem, Rule
 from toolcrib.catalog.lint.quality import skeleton
 from toolcrib.catalog.lint.run import SUSPICION_RULES
-from toolcrib.catalog.schemas import pointer as to_pointer
 from toolcrib.component import Component
 from toolcrib.definition import ToolDefinition
 from toolcrib.registry.resources import Resource
 from toolcrib.sources.described import arguments_schema, is_described
 from toolcrib.validation import codec
+from toolcrib.validation.schema_tree import pointer as to_pointer
 from toolcrib.validation.schema_tree import walk
 
 _ARGUMENTS = ("/inputSchema/properties/", "/arguments/")
@@ -258,8 +258,9 @@ def _annotations(schema: Any, pointer: str) -> dict[str, dict[str, Any]]:
     """Return the annotations of every subschema, by JSON pointer."""
     found: dict[str, dict[str, Any]] = {}
     for path, node in walk(schema):
-        place = pointer + to_pointer(tuple(map(str, path)))
-        found[place] = {key: node[key] for key in node if key in ANNOTATIONS or key.startswith("x-")}
+        found[pointer + to_pointer(path)] = {
+            key: node[key] for key in node if key in ANNOTATIONS or key.startswith("x-")
+        }
     return found
 
 
@@ -513,7 +514,7 @@ def _list_properties(schema: Any) -> Iterator[tuple[str, str, Any]]:
     for path, node in walk(schema):
         properties = node.get("properties")
         for name, inner in properties.items() if isinstance(properties, Mapping) else ():
-            yield f"/inputSchema{to_pointer((*map(str, path), 'properties', name))}", name, inner
+            yield f"/inputSchema{to_pointer((*path, 'properties', name))}", name, inner
 
 
 def _takes_free_text(schema: Any) -> bool:

@@ -32,6 +32,7 @@ from toolcrib.catalog.schemas import (
 from toolcrib.errors import NO_LOCATION, Location
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import Schema
+from toolcrib.validation.schema_tree import pointer as to_pointer
 
 Grade = Literal["cosmetic", "compatible", "breaking", "suspicious"]
 GRADES: tuple[Grade, ...] = ("cosmetic", "compatible", "breaking", "suspicious")
@@ -170,9 +171,8 @@ class _Location:
     label: str
 
     def property(self, name: str) -> _Location:
-        token = name.replace("~", "~0").replace("/", "~1")
         label = f"{self.label}.{name}" if self.label else name
-        return _Location(f"{self.pointer}/properties/{token}", label)
+        return _Location(self.pointer + to_pointer(("properties", name)), label)
 
     def part(self, *steps: str, suffix: str) -> _Location:
         return _Location("/".join((self.pointer, *steps)), self.label + suffix)

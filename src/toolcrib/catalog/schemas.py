@@ -10,14 +10,14 @@ is decided by the validation engine; if it cannot tell, or would take too long, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from toolcrib.errors import InvalidSchemaError
 from toolcrib.validation import codec
-from toolcrib.validation.schema_tree import LISTED_SCHEMAS, SINGLE_SCHEMAS, Resolver, walk
+from toolcrib.validation.schema_tree import Path, Resolver, map_subschemas, pointer, walk
 from toolcrib.validation.validator import canonicalize
 
 Node = dict[str, Any]
@@ -233,11 +233,6 @@ def _count_cases(node: Any, resolver: Resolver, depth: int) -> int:
 
 # --- expansion ---------------------------------------------------------------------------------------------
 
-Path = tuple[str, ...]
-NAMED_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas"})
-"""Keywords whose value maps names to schemas, in 2020-12 and without definitions."""
-BOOLEAN_SCHEMAS = frozenset({"additionalProperties", "items", "unevaluatedItems", "unevaluatedProperties"})
-"""Keywords whose value stays true or false if it is a boolean."""
 KEYWORDS_OF: Mapping[str, frozenset[str]] = {
     "string": CONTENT | {"format", "maxLength", "minLength", "pattern"},
     "number": frozenset({"exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum", "multipleOf"}),
@@ -282,27 +277,6 @@ def rules_for(node: Node, name: str) -> Node:
     keywords = KEYWORDS_OF.get("number" if name == "integer" else name, frozenset())
     is_number = name in ("integer", "number")
     return {k: value for k, value in node.items() if k in keywords or (k == "format" and is_number)}
-
-
-def map_subschemas(node: Node, path: Path, change: Callable[[Any, Path], Any]) -> Node:
-    """Return a schema with `change(subschema, path)` for each of its subschemas."""
-    found: Node = {}
-    for key, value in node.items():
-        here = (*path, key)
-        if key in NAMED_SCHEMAS and isinstance(value, dict):
-            found[key] = {name: change(item, (*here, name)) for name, item in value.items()}
-        elif key in LISTED_SCHEMAS and isinstance(value, list):
-            found[key] = [change(item, (*here, str(number))) for number, item in enumerate(value)]
-        elif key in SINGLE_SCHEMAS and not (isinstance(value, bool) and key in BOOLEAN_SCHEMAS):
-            found[key] = change(value, here)
-        else:
-            found[key] = value
-    return found
-
-
-def pointer(path: Path) -> str:
-    """Return a path as a JSON pointer."""
-    return "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in path)
 
 
 # --- references and drafts ---------------------------------------------------------------------------------

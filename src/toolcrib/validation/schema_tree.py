@@ -54,6 +54,7 @@ OBJECT = (dict, Mapping)
 """The types of a JSON object. To ask for a dict first is ten times quicker than to ask for a Mapping."""
 _OBJECT_OR_BOOLEAN = (*OBJECT, bool)
 _MAX_CHAIN = 100
+_OFTEN_BOOLEAN = frozenset({"additionalProperties", "items", "unevaluatedItems", "unevaluatedProperties"})
 _SCHEMA_KEYWORDS = LISTED_SCHEMAS | SINGLE_SCHEMAS | NAMED_SCHEMAS
 
 
@@ -95,6 +96,26 @@ def walk(schema: Any) -> Iterator[tuple[Path, Schema]]:
             pending += [((*path, *step), child) for step, child in reversed(list(children(node)))]
 
 
+def map_subschemas(schema: Schema, path: Path, change: Callable[[Any, Path], Any]) -> dict[str, Any]:
+    """Return a copy of a schema with `change(subschema, path)` for each of its direct subschemas.
+
+    `additionalProperties`, `items` and the like stay true or false if they are.
+    """
+    copy = dict(schema)
+    for key, value in copy.items():
+        if key not in _SCHEMA_KEYWORDS:
+            continue
+        if isinstance(value, list | tuple):
+            if key in LISTED_SCHEMAS or key == "items":
+                copy[key] = [change(child, (*path, key, index)) for index, child in enumerate(value)]
+        elif key in NAMED_SCHEMAS:
+            if isinstance(value, OBJECT):
+                copy[key] = {name: change(child, (*path, key, name)) for name, child in value.items()}
+        elif key in SINGLE_SCHEMAS and not (isinstance(value, bool) and key in _OFTEN_BOOLEAN):
+            copy[key] = change(value, (*path, key))
+    return copy
+
+
 def rewrite(schema: Any, change: Callable[[dict[str, Any]], Any]) -> Any:
     """Return a copy in which every subschema that is an object was replaced by `change(subschema)`.
 
@@ -102,17 +123,12 @@ def rewrite(schema: Any, change: Callable[[dict[str, Any]], Any]) -> Any:
     """
     if not isinstance(schema, OBJECT):
         return schema
-    copy = dict(schema)
-    for key in copy.keys() & _SCHEMA_KEYWORDS:
-        value = copy[key]
-        if isinstance(value, OBJECT):
-            if key in NAMED_SCHEMAS:
-                copy[key] = {name: rewrite(child, change) for name, child in value.items()}
-            elif key in SINGLE_SCHEMAS:
-                copy[key] = rewrite(value, change)
-        elif isinstance(value, list | tuple) and (key in LISTED_SCHEMAS or key == "items"):
-            copy[key] = [rewrite(child, change) for child in value]
-    return change(copy)
+    return change(map_subschemas(schema, (), lambda child, _: rewrite(child, change)))
+
+
+def pointer(path: Path) -> str:
+    """Return a path as a JSON pointer."""
+    return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)
 
 
 # --- references --------------------------------------------------------------------------------------
@@ -245,7 +261,7 @@ def mirrored_parameters(schema: Mapping[str, Any]) -> Mirrored:
     """
     found: Mirrored = {}
     _find_mirrored(schema, (), found)
-    if sum(1 for _ in _marks(schema)) != len(found):
+    if sum(HEADER_MARK in node for _, node in walk(schema)) != len(found):
         raise InvalidSchemaError(
             f"'{HEADER_MARK}' is used where clients ignore it",
             hint="mark properties of the root, or of objects below its properties",
@@ -277,19 +293,3 @@ def _find_mirrored(schema: Any, path: tuple[str, ...], found: Mirrored) -> None:
                 raise InvalidSchemaError(f"{where} needs a type that fits in a header", hint=hint)
             found[here] = label
         _find_mirrored(value, here, found)
-
-
-def _marks(schema: Any) -> Any:
-    """Yield every mark in a schema; a property of that name is not a mark."""
-    if isinstance(schema, Mapping):
-        if HEADER_MARK in schema:
-            yield schema[HEADER_MARK]
-        for key, value in schema.items():
-            if key in ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas"):
-                for item in value.values() if isinstance(value, Mapping) else ():
-                    yield from _marks(item)
-            elif key not in ("default", "const", "enum", "examples"):
-                yield from _marks(value)
-    elif isinstance(schema, list | tuple):
-        for item in schema:
-            yield from _marks(item)

@@ -19,19 +19,15 @@ from typing import Any
 from toolcrib.catalog.schemas import (
     ANNOTATIONS,
     CONTENT,
-    NAMED_SCHEMAS,
     TYPES,
     ExpansionError,
     Node,
-    Path,
     are_disjoint,
     expand,
     identity,
     is_anything,
     is_nothing,
-    map_subschemas,
     nothing,
-    pointer,
     rules_for,
     type_of,
     types_of,
@@ -39,7 +35,7 @@ from toolcrib.catalog.schemas import (
 from toolcrib.errors import InvalidSchemaError
 from toolcrib.names import shorten_name
 from toolcrib.validation import codec
-from toolcrib.validation.schema_tree import rewrite, walk
+from toolcrib.validation.schema_tree import NAMED_SCHEMAS, Path, map_subschemas, pointer, rewrite, walk
 from toolcrib.validation.validator import Validator
 
 MAX_NAME = 64

@@ -24,10 +24,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
-from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule, Text, fold, quote, text_problem
+from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule, Text, fold, quote, read_data, text_problem
 from toolcrib.component import Component
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import Finding
@@ -454,25 +453,13 @@ class LintedSkill(LintedTool):
     def texts(self) -> list[Text]:
         return [
             Text("the name", self.skill.name, "name"),
-            *_read_values(self.skill.frontmatter),
+            *(
+                text
+                for key, value in self.skill.frontmatter.items()
+                for text in read_data(value, f"the {key}")
+            ),
             Text("the text", self.skill.text[_end_of_frontmatter(self.skill.text) :]),
         ]
-
-
-def _read_values(data: Any, where: str = "the frontmatter") -> Iterator[Text]:
-    if isinstance(data, str):
-        yield Text(where, data)
-    elif isinstance(data, dict):
-        for key, value in data.items():
-            yield from _read_values(value, f"the {key}")
-    elif isinstance(data, list):
-        for item in data:
-            yield from _read_values(item, where)
-
-
-def _end_of_frontmatter(text: str) -> int:
-    end = re.compile(r"^---[ \t]*\r?$", re.MULTILINE).search(text, 4)
-    return 0 if end is None else end.end()
 
 
 def inspect_skills(

@@ -61,35 +61,18 @@ class Text:
 
 
 def list_texts(definition: ToolDefinition, aliases: Sequence[str] = ()) -> list[Text]:
-    """Return every text of a definition that a model, a client or a person may read."""
-    return list(_read_definition(definition, aliases))
+    """Return every text of a tool that a model, a client or a person may read."""
+    prose = [("the result", definition.returns), *definition.raises]
+    return [
+        *_read_wire(definition.to_wire()),
+        *(Text(f"the description of {name}", text) for name, text in prose),
+        *(Text("an alias", alias, "name") for alias in aliases),
+        *(Text("a tag", tag, "name") for tag in definition.tags),
+    ]
 
 
-def _read_definition(definition: ToolDefinition, aliases: Sequence[str]) -> Iterator[Text]:
-    yield Text("the name", definition.name, "name")
-    if definition.title:
-        yield Text("the title", definition.title)
-    if definition.description:
-        yield Text("the description", definition.description)
-    if definition.returns:
-        yield Text("the description of the result", definition.returns)
-    for name, description in definition.raises:
-        yield Text(f"the description of {name}", description)
-    for alias in aliases:
-        yield Text("an alias", alias, "name")
-    for tag in definition.tags:
-        yield Text("a tag", tag, "name")
-    yield from _read_schema(definition.input_schema, _INPUT_SCHEMA)
-    if definition.output_schema is not None:
-        yield from _read_schema(definition.output_schema, "the output schema")
-    yield from _read_data(definition.annotations, "the annotations")
-    for icon in definition.icons:
-        yield from _read_data(icon, "an icon", "link")
-    yield from _read_data(definition.meta, "the _meta")
-
-
-def _read_feature(wire: Mapping[str, Any]) -> Iterator[Text]:
-    """Yield the texts of a resource or a prompt, as clients get it. Its content is not part of it."""
+def _read_wire(wire: Mapping[str, Any]) -> Iterator[Text]:
+    """Yield the texts of a tool, a resource or a prompt, as clients get it, but not those of contents."""
     for key, value in wire.items():
         if key in ("uri", "uriTemplate"):
             yield Text("the URI", re.sub(r"\{[^}]*\}", "", value), "name")
@@ -97,11 +80,15 @@ def _read_feature(wire: Mapping[str, Any]) -> Iterator[Text]:
             for argument in value:
                 where = f"argument '{argument['name']}'"
                 yield Text(where, argument["name"], "name", argument["name"])
-                yield from _read_data(argument.get("description"), where, "prose", argument["name"])
+                yield from read_data(argument.get("description"), where, "prose", argument["name"])
+        elif key == "inputSchema":
+            yield from _read_schema(value, _INPUT_SCHEMA)
+        elif key == "outputSchema":
+            yield from _read_schema(value, "the output schema")
         elif key == "icons":
-            yield from _read_data(value, "an icon", "link")
+            yield from read_data(value, "an icon", "link")
         else:
-            yield from _read_data(value, f"the {key}", "name" if key == "name" else "prose")
+            yield from read_data(value, f"the {key}", "name" if key == "name" else "prose")
 
 
 def _read_schema(schema: Any, root: str, parameter: str | None = None, depth: int = 0) -> Iterator[Text]:
@@ -113,9 +100,9 @@ def _read_schema(schema: Any, root: str, parameter: str | None = None, depth: in
         label = where if key == "description" else f"the {key} of {where}"
         if key in _STRUCTURAL_KEYWORDS:
             if not (isinstance(value, str) and value in _TYPES):
-                yield from _read_data(value, label, "name", parameter)
+                yield from read_data(value, label, "name", parameter)
         elif key in _PROSE_KEYWORDS:
-            yield from _read_data(value, label, "prose", parameter)
+            yield from read_data(value, label, "prose", parameter)
         elif key in NAMED_SCHEMAS and isinstance(value, Mapping):
             for name, subschema in value.items():
                 owner = parameter
@@ -130,10 +117,10 @@ def _read_schema(schema: Any, root: str, parameter: str | None = None, depth: in
         elif not isinstance(value, bool | int | float):
             if key not in _DATA_KEYWORDS:
                 yield Text(f"a keyword of {where}", str(key), "name", parameter)
-            yield from _read_data(value, label, "value", parameter)
+            yield from read_data(value, label, "value", parameter)
 
 
-def _read_data(
+def read_data(
     data: Any, where: str, kind: TextKind = "prose", parameter: str | None = None, depth: int = 0
 ) -> Iterator[Text]:
     """Yield every string and every key in JSON data."""
@@ -142,10 +129,10 @@ def _read_data(
     elif isinstance(data, Mapping) and depth < _MAX_DEPTH:
         for key, value in data.items():
             yield Text(where, str(key), "name", parameter)
-            yield from _read_data(value, where, kind, parameter, depth + 1)
+            yield from read_data(value, where, kind, parameter, depth + 1)
     elif isinstance(data, list | tuple) and depth < _MAX_DEPTH:
         for item in data:
-            yield from _read_data(item, where, kind, parameter, depth + 1)
+            yield from read_data(item, where, kind, parameter, depth + 1)
 
 
 # --- folding: readings of a text without disguises -------------------------------------------------------
@@ -262,7 +249,7 @@ class LintedTool:
     @cached_property
     def texts(self) -> list[Text]:
         if self.tool.kind != "tool":
-            return list(_read_feature(self.tool.to_wire()))
+            return list(_read_wire(self.tool.to_wire()))
         return list_texts(self.definition, self.tool.options.aliases)
 
     @cached_property
