@@ -451,14 +451,12 @@ class LintedSkill(LintedTool):
 
     @cached_property
     def texts(self) -> list[Text]:
+        facts = self.skill.frontmatter.items()
+        end = re.compile(r"^---[ \t]*\r?$", re.MULTILINE).search(self.skill.text, 4)
         return [
             Text("the name", self.skill.name, "name"),
-            *(
-                text
-                for key, value in self.skill.frontmatter.items()
-                for text in read_data(value, f"the {key}")
-            ),
-            Text("the text", self.skill.text[_end_of_frontmatter(self.skill.text) :]),
+            *(text for key, value in facts for text in read_data(value, f"the {key}")),
+            Text("the text", self.skill.text[0 if end is None else end.end() :]),
         ]
 
 
