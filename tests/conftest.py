@@ -45,7 +45,11 @@ TOGETHER = {
 """Folders and files whose tests import libraries for seconds, or take long: one worker runs those of a group,
 before any other tests. Otherwise a worker runs the tests of one file."""
 
-pytest_plugins = ["tests.support.servers.api_server", "tests.support.servers.scripted_http_server"]
+pytest_plugins = [
+    "tests.support.servers.api_server",
+    "tests.support.servers.scripted_http_server",
+    "tests.support.system.engines",
+]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

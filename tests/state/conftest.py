@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import socket
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from secrets import token_hex
+from typing import Any, NamedTuple
 
 import pytest
 
+from tests.support.system.engines import Server
 from tests.support.system.manual_clock import Clock
-from toolcrib.state.base import Counters, Lease, Limit, Limits, Refused
+from toolcrib.state.base import Counters, Lease, Limit, Limits, Refused, Space
 from toolcrib.state.memory import MemoryCounters
 from toolcrib.state.sqlite import counters as sqlite_counters
 from toolcrib.state.sqlite import file as sqlite_file
@@ -19,6 +23,9 @@ from toolcrib.state.sqlite.state import SQLiteState
 
 YEAR_S = 366 * 86_400
 """A period in which nothing of a rate comes back during a test."""
+
+
+NOTHING = Space("nothing", 1, 1, 1, 1, "refuse", False)
 
 
 class Machine:
@@ -50,6 +57,10 @@ class Machine:
         """Stop the thread of a process from renewing its lease."""
         process.file.is_in_use.clear()
 
+    async def settle(self, process: SQLiteState) -> None:
+        """Wait until a process has done what it was told, and listens to notices."""
+        await process.values.scan(NOTHING)
+
     def restart(self, pause_s: float) -> None:
         """Restart, which takes a while. Its processes are gone."""
         for process in self.processes:
@@ -80,12 +91,114 @@ def machine(tmp_path: Path, make_machine: Callable[[Path | None], Machine]) -> M
     return make_machine(tmp_path / "state.db")
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test of a contract over every engine that its module names: `engine` is for one process of each,
+    `shared` for processes that share one. Only some have room for a number of keys."""
+    for fixture, usual in (("engine", ("memory", "sqlite")), ("shared", ("sqlite",))):
+        if fixture in metafunc.fixturenames:
+            others = () if "few" in metafunc.fixturenames else getattr(metafunc.module, "SERVERS", ())
+            metafunc.parametrize(fixture, [*usual, *others], indirect=True)
+
+
+@pytest.fixture
 def engine(
     request: pytest.FixtureRequest, tmp_path: Path, make_machine: Callable[[Path | None], Machine]
 ) -> Machine:
-    """A machine for one process of each engine."""
-    return make_machine(None if request.param == "memory" else tmp_path / "state.db")
+    """A machine for one process of an engine."""
+    if request.param in ("memory", "sqlite"):
+        return make_machine(None if request.param == "memory" else tmp_path / "state.db")
+    fleet: Machine = request.getfixturevalue(f"{request.param}_fleet")
+    return fleet
+
+
+shared = engine
+"""A machine whose processes share an engine."""
+
+
+class FleetClock(Clock):
+    """The clock of an engine that many machines share."""
+
+    def __init__(self, write: Callable[[float], object]) -> None:
+        self._write = write
+        super().__init__(1_700_000_000.0)
+
+    @property
+    def at_s(self) -> float:
+        return self._at_s
+
+    @at_s.setter
+    def at_s(self, at_s: float) -> None:
+        self._at_s = at_s
+        self._write(at_s)
+
+
+class Replica(NamedTuple):
+    process: str
+    redis: Any
+    counters: Any
+    bus: Any
+
+    async def close(self) -> None:
+        await self.redis.close()
+
+
+class RedisFleet(Machine):
+    """Replicas that share Redis. Its script takes the time from a key."""
+
+    def __init__(self, server: Server, name: str) -> None:
+        self.path = server.folder
+        self.name = name
+        self.url = server.url
+        self.wall = self.uptime = FleetClock(self._write_time)
+        self.processes = []
+
+    def _write_time(self, at_s: float) -> None:
+        time_us = round(at_s * 1_000_000)
+        with socket.socket(socket.AF_UNIX) as redis:
+            redis.connect(self.url.removeprefix("unix://"))
+            redis.sendall(b"HSET %s:clock s %d us %d\r\n" % (self.name.encode(), *divmod(time_us, 1_000_000)))
+            assert redis.recv(100).startswith(b":")
+
+    def pass_s(self, seconds: float) -> None:
+        self.wall.pass_s(seconds)
+        for replica in self.processes:  # as their threads do every three seconds
+            replica.redis.post(lambda pipe, redis=replica.redis: redis._renew(pipe, False))
+            self._wait_for(replica)
+
+    def start(self, *, is_shared: bool = False) -> Any:
+        from toolcrib.state.redis.bus import RedisBus
+        from toolcrib.state.redis.counters import RedisCounters
+        from toolcrib.state.redis.server import Redis
+
+        redis = Redis(self.url, self.name, token_hex(4), timeout_s=30.0)
+        replica = Replica(redis.process, redis, RedisCounters(redis, MemoryCounters()), RedisBus(redis))
+        self.processes.append(replica)
+        return replica
+
+    def freeze(self, process: Any) -> None:
+        process.redis.on_renew.clear()
+
+    async def settle(self, process: Any) -> None:
+        self._wait_for(process)
+
+    def _wait_for(self, process: Any) -> None:
+        is_done = threading.Event()
+        process.redis.start()
+        process.redis.post(lambda pipe: pipe.send(("PING",), lambda _: is_done.set()))
+        assert is_done.wait(10)
+
+
+@pytest.fixture
+async def redis_fleet(redis_server: Server, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RedisFleet]:
+    from toolcrib.state.redis import counters
+
+    clock = "redis.call('HMGET', prefix .. 'clock', 's', 'us')"
+    assert "redis.call('TIME')" in counters.SCRIPT
+    monkeypatch.setattr(counters, "SCRIPT", counters.SCRIPT.replace("redis.call('TIME')", clock))
+    fleet = RedisFleet(redis_server, token_hex(4))
+    yield fleet
+    for replica in fleet.processes:
+        await replica.close()
 
 
 @pytest.fixture

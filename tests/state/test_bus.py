@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
-from tests.state.conftest import Machine
-from toolcrib.state.base import Space
-from toolcrib.state.sqlite.state import SQLiteState
+from tests.state.conftest import NOTHING, Machine
 
-NOTHING = Space("nothing", 1, 1, 1, 1, "refuse", False)
+SERVERS = ("redis",)
 
 
-def listen(process: SQLiteState, topic: str) -> asyncio.Queue[bytes | None]:
+def listen(process: Any, topic: str) -> asyncio.Queue[bytes | None]:
     loop, heard = asyncio.get_running_loop(), asyncio.Queue[bytes | None]()
     process.bus.subscribe(topic, lambda data: loop.call_soon_threadsafe(heard.put_nowait, data))
     return heard
@@ -22,13 +21,11 @@ async def hear(heard: asyncio.Queue[bytes | None]) -> bytes | None:
         return await heard.get()
 
 
-async def test_all_processes_hear_a_notice_once_and_in_order(machine: Machine) -> None:
-    processes = [machine.start(is_shared=True) for _ in range(3)]
-    for process in processes:
-        await process.open()
+async def test_all_processes_hear_a_notice_once_and_in_order(shared: Machine) -> None:
+    processes = [shared.start(is_shared=True) for _ in range(3)]
     heard = [listen(process, "lists") for process in processes]
     for process in processes:
-        await process.values.scan(NOTHING)  # it polls from now on
+        await shared.settle(process)
     for number in range(3):
         processes[0].bus.publish("lists", b"%d" % number)
     processes[1].bus.publish("other", b"x")
@@ -62,10 +59,10 @@ async def test_a_failing_subscriber_does_not_affect_others(engine: Machine) -> N
     assert heard == [b"1"]
 
 
-async def test_a_process_acknowledges_what_is_sent_to_it(machine: Machine) -> None:
-    one, two = machine.start(is_shared=True), machine.start(is_shared=True)
+async def test_a_process_acknowledges_what_is_sent_to_it(shared: Machine) -> None:
+    one, two = shared.start(is_shared=True), shared.start(is_shared=True)
     heard = listen(two, two.process)
-    await two.values.scan(NOTHING)
+    await shared.settle(two)
     assert await one.bus.send(two.process, b"hello", 5)
     assert await hear(heard) == b"hello"
     assert not await one.bus.send("nobody", b"hello", 0.1)

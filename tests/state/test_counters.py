@@ -19,6 +19,7 @@ from toolcrib.state.memory import SWEEP_FROM, MemoryCounters
 from toolcrib.state.rate_limit import DAY_S
 from toolcrib.state.sqlite.counters import SQLiteCounters
 
+SERVERS = ("redis",)
 HOUR_S = 3600
 HALF_DAY_S = DAY_S / 2
 

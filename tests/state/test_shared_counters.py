@@ -34,6 +34,7 @@ from toolcrib.state.sqlite import file as sqlite_file
 from toolcrib.state.sqlite.counters import SQLiteCounters
 from toolcrib.state.sqlite.state import SQLiteState
 
+SERVERS = ("redis",)
 LIMITS = limits_of(rate_of(5, 3600), budget_of(4), slots_of(2))
 ONE = limits_of(slots_of(1))
 
@@ -68,8 +69,8 @@ async def until_counted_together(counters: Counters) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-async def test_processes_count_together(machine: Machine) -> None:
-    one, two = machine.start().counters, machine.start().counters
+async def test_processes_count_together(shared: Machine) -> None:
+    one, two = shared.start().counters, shared.start().counters
     first, second = await admit(one, LIMITS), await admit(two, LIMITS)
     assert (await refuse(one, LIMITS)).limit == slots_of(2)
     one.release(first, ran=False)
@@ -81,22 +82,22 @@ async def test_processes_count_together(machine: Machine) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-async def test_the_slots_of_a_dead_process_are_free_after_ten_seconds(machine: Machine) -> None:
-    dead, alive = machine.start(), machine.start()
+async def test_the_slots_of_a_dead_process_are_free_after_ten_seconds(shared: Machine) -> None:
+    dead, alive = shared.start(), shared.start()
     await admit(dead.counters, limits_of(slots_of(2)))
     await admit(alive.counters, limits_of(slots_of(2)))
-    machine.freeze(dead)
+    shared.freeze(dead)
     for _ in range(9):
-        machine.pass_s(1)
+        shared.pass_s(1)
         await refuse(alive.counters, limits_of(slots_of(2)))
-    machine.pass_s(1)
+    shared.pass_s(1)
     await admit(alive.counters, limits_of(slots_of(2)))
     await refuse(alive.counters, limits_of(slots_of(2)))
 
 
 @pytest.mark.usefixtures("patient")
-async def test_a_process_that_ends_leaves_its_slots(machine: Machine) -> None:
-    one, two = machine.start(), machine.start()
+async def test_a_process_that_ends_leaves_its_slots(shared: Machine) -> None:
+    one, two = shared.start(), shared.start()
     await admit(one.counters, ONE)
     await refuse(two.counters, ONE)
     await one.close()

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
 from tests.support.system.requires import lack
 
 START_S = 20
@@ -78,8 +80,9 @@ def postgresql(*options: str, is_durable: bool = False) -> Iterator[Server]:
 
 
 @contextmanager
-def redis(*options: str) -> Iterator[Server]:
-    with _folder() as folder:
+def redis(*options: str, at: Path | None = None) -> Iterator[Server]:
+    """Run Redis, which keeps nothing; where another one was, if `at` is its folder."""
+    with _folder(at) as folder:
         socket = folder / "redis"
         command = [find_redis(), "--port", "0", "--unixsocket", str(socket), "--dir", str(folder)]
         command += ["--save", "", "--daemonize", "no", *options]
@@ -89,9 +92,10 @@ def redis(*options: str) -> Iterator[Server]:
 
 
 @contextmanager
-def _folder() -> Iterator[Path]:
+def _folder(at: Path | None = None) -> Iterator[Path]:
     """Make a folder whose sockets have short names, which all users can enter."""
-    folder = Path(tempfile.mkdtemp(prefix="toolcrib-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="toolcrib-", dir="/tmp")) if at is None else at
+    folder.mkdir(exist_ok=True)
     folder.chmod(0o755)
     try:
         yield folder
@@ -118,3 +122,15 @@ def _wait_for(socket: Path, process: subprocess.Popen[bytes]) -> None:
         assert process.poll() is None, log
         assert time.monotonic() < until, log
         time.sleep(0.01)
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[Server]:
+    with redis() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[Server]:
+    with postgresql() as server:
+        yield server

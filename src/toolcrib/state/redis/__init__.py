@@ -1,0 +1,1 @@
+"""State in Redis: counts of calls, and notices between replicas."""
