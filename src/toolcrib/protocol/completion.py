@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import LOCAL
 from toolcrib.errors import CallError, RelayedError
-from toolcrib.protocol import prompts, resources
+from toolcrib.protocol import components
 from toolcrib.protocol.calls import AwaitedResult, Peer, encode_mapping, read_options
 from toolcrib.protocol.messages import INTERNAL_ERROR, Id, Reply, RPCError, invalid_params
 from toolcrib.protocol.modern import method_not_found
@@ -28,7 +28,7 @@ PERIOD_S = 5.0
 
 def is_served(engine: Engine) -> bool:
     """Whether the server has something with arguments to complete."""
-    return prompts.is_served(engine) or resources.is_served(engine)
+    return engine.dispatcher.prompts.revision > 0 or components.is_served(engine)
 
 
 def complete(
@@ -40,7 +40,7 @@ def complete(
         read_options(params)
     name, value, known = _read_argument(params)
     target = _find_target(engine, peer, params.get("ref"), revision)
-    if (refusal := resources.refuse_without_scopes(engine, peer, id_, target)) is not None:
+    if (refusal := components.refuse_without_scopes(engine, peer, id_, target)) is not None:
         return refusal
     from toolcrib.registry.completion import (  # start-up time: loaded with the first prompt
         Completions,
@@ -135,10 +135,10 @@ def _find_target(engine: Engine, peer: Peer, ref: Any, revision: Revision) -> An
     dispatcher = engine.dispatcher
     if kind == "ref/prompt":
         found = dispatcher.prompts.try_get(text)
-        error = prompts.unknown_prompt(text)
+        error = components.unknown_prompt(text)
     else:
-        found = dispatcher.resources.try_get(text) or resources.find_visible(engine, peer, text)
-        error = resources.not_found(text, revision)
+        found = dispatcher.resources.try_get(text) or components.find_visible(engine, peer, text)
+        error = components.not_found(text, revision)
     if found is None or not dispatcher.is_visible(peer.principal, found):
         raise error
     return found

@@ -17,11 +17,12 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import Principal
 from toolcrib.options import APPS
-from toolcrib.protocol import completion, messages, prompts, resources, skills
+from toolcrib.protocol import completion, components, messages, skills
 from toolcrib.protocol.calls import (
     AwaitedResult,
     Peer,
@@ -176,7 +177,7 @@ def _apps_capability(engine: Engine) -> Mapping[str, Any]:
 
 
 def _subscribe_capability(engine: Engine) -> Mapping[str, Any]:
-    return {"resources": {"subscribe": True}} if resources.is_served(engine) else {}
+    return {"resources": {"subscribe": True}} if components.is_served(engine) else {}
 
 
 def _legacy_subscribe_capability(engine: Engine) -> Mapping[str, Any]:
@@ -186,6 +187,10 @@ def _legacy_subscribe_capability(engine: Engine) -> Mapping[str, Any]:
 
 def _completions_capability(engine: Engine) -> Mapping[str, Any]:
     return {"completions": {}} if completion.is_served(engine) else {}
+
+
+def _entries(key: str) -> Handler:
+    return partial(components.list_entries, key=key)
 
 
 METHODS: tuple[Method, ...] = (
@@ -200,16 +205,16 @@ METHODS: tuple[Method, ...] = (
     Method("initialize", initialize, LEGACY_ONLY, before_initialize=True),
     Method("ping", ping, LEGACY_ONLY, before_initialize=True),
     Method("logging/setLevel", set_level, LEGACY_ONLY),
-    Method("resources/list", resources.list_resources, capability=_listed("resources")),
-    Method("resources/templates/list", resources.list_templates, capability=_apps_capability),
-    Method("resources/read", resources.read),
-    Method("resources/subscribe", resources.subscribe, LEGACY_ONLY, _legacy_subscribe_capability),
-    Method("resources/unsubscribe", resources.unsubscribe, LEGACY_ONLY),
+    Method("resources/list", _entries("resources"), capability=_listed("resources")),
+    Method("resources/templates/list", _entries("resourceTemplates"), capability=_apps_capability),
+    Method("resources/read", components.read_resource),
+    Method("resources/subscribe", components.subscribe, LEGACY_ONLY, _legacy_subscribe_capability),
+    Method("resources/unsubscribe", components.unsubscribe, LEGACY_ONLY),
     Method("skills/list", skills.list_skills, capability=skills.capability),
     Method("skills/get", skills.get_skill),
     Method("resources/directory/read", skills.read_directory),
-    Method("prompts/list", prompts.list_prompts, capability=_listed("prompts")),
-    Method("prompts/get", prompts.get),
+    Method("prompts/list", _entries("prompts"), capability=_listed("prompts")),
+    Method("prompts/get", components.get_prompt),
     Method("completion/complete", completion.complete, capability=_completions_capability),
 )
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.component import Component
 from toolcrib.options import SKILLS
 from toolcrib.protocol.calls import Peer, read_options
+from toolcrib.protocol.components import read_uri
 from toolcrib.protocol.lists import list_reply, page_of, read_cursor
 from toolcrib.protocol.messages import INVALID_PARAMS, Id, Reply, RPCError
 from toolcrib.protocol.modern import method_not_found
-from toolcrib.protocol.resources import read_uri
 from toolcrib.protocol.revisions import Revision
 from toolcrib.validation import codec
 

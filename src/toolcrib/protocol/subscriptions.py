@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.context import ANONYMOUS, LOCAL
 from toolcrib.protocol import messages
 from toolcrib.protocol.calls import Peer, PendingRequest, read_options
+from toolcrib.protocol.components import is_known
 from toolcrib.protocol.messages import Id, Reply, RPCError, invalid_params
-from toolcrib.protocol.resources import is_known
 from toolcrib.protocol.revisions import Revision
 from toolcrib.protocol.sessions import check_subscribed
 from toolcrib.protocol.tasks import read_task_ids

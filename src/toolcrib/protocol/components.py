@@ -1,4 +1,4 @@
-"""resources/list, resources/templates/list, resources/read, and subscriptions of legacy clients."""
+"""Resources and prompts: their lists, resources/read, prompts/get, and subscriptions of legacy clients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from toolcrib.component import Component, Kind
-from toolcrib.content import Result
+from toolcrib.content import Block, Result
 from toolcrib.errors import (
     CannotAskError,
     FileTooLargeError,
@@ -19,9 +19,25 @@ from toolcrib.errors import (
     ThrottledError,
 )
 from toolcrib.protocol import messages
-from toolcrib.protocol.calls import Peer, ToolCall, begin, read_envelope, read_options, refuse_scopes
+from toolcrib.protocol.calls import (
+    Peer,
+    ToolCall,
+    begin,
+    read_call,
+    read_envelope,
+    read_options,
+    refuse_scopes,
+)
 from toolcrib.protocol.lists import list_reply, read_cursor
-from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_PARAMS, Id, Reply, RPCError, error_reply
+from toolcrib.protocol.messages import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    Id,
+    Reply,
+    RPCError,
+    error_reply,
+    invalid_params,
+)
 from toolcrib.protocol.modern import method_not_found
 from toolcrib.protocol.revisions import Revision
 from toolcrib.validation import codec
@@ -119,6 +135,33 @@ class ResourceRead(ComponentRequest):
         return [self.peer.binding, "resources/read", self.name]
 
 
+class PromptGet(ComponentRequest):
+    """One prompts/get."""
+
+    kind = "prompt"
+    __slots__ = ()
+
+    def _not_found(self) -> RPCError:
+        return unknown_prompt(self.name)
+
+    def _shape(self, result: Result) -> dict[str, Any]:
+        found: list[Block] = [
+            item if "role" in item else {"role": "user", "content": item} for item in result.content
+        ]
+        if not (self.revision.structured_output and self.revision.audio):
+            shape = self.revision.shape_content
+            found = [{**item, "content": shape([item["content"]])[0]} for item in found]
+        wire: dict[str, Any] = {"messages": found}
+        description = result.structured_content
+        if description is None and self.target is not None:
+            description = self.target.definition.description
+        return {"description": description, **wire} if description else wire
+
+    @property
+    def binding(self) -> list[Any]:
+        return [self.peer.binding, "prompts/get", self.name, self.arguments or {}]
+
+
 def _contents_of(block: dict[str, Any]) -> dict[str, Any]:
     """Return contents for a block of a result that middleware has made."""
     if block["type"] == "text":
@@ -172,28 +215,44 @@ def not_found(uri: str, revision: Revision) -> RPCError:
     return RPCError(code, f"Resource not found: {uri[:200]}", data={"uri": uri[:MAX_URI]}, status=200)
 
 
+def unknown_prompt(name: str) -> RPCError:
+    return RPCError(INVALID_PARAMS, f"Unknown prompt: {name[:200]}", status=200)
+
+
 # --- the methods -------------------------------------------------------------------------------------
 
 
-def list_resources(
-    engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params, key: str = "resources"
+def list_entries(
+    engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params, *, key: str
 ) -> Reply:
+    """Return a page of one of the lists: "resources", "resourceTemplates" or "prompts"."""
     if revision.modern:
         read_options(params)
-    entries = engine.dispatcher.view(peer.principal, engine.dispatcher.resources)
+    dispatcher = engine.dispatcher
+    registry = dispatcher.prompts if key == "prompts" else dispatcher.resources
+    entries = dispatcher.view(peer.principal, registry)
     page = engine.lists.page(key, entries, revision, read_cursor(params))
     return list_reply(engine, id_, revision, page)
 
 
-def list_templates(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:
-    return list_resources(engine, peer, id_, revision, params, "resourceTemplates")
-
-
-def read(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> ResourceRead:
+def read_resource(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> ResourceRead:
     uri = read_uri(params)
     resource, values = find(engine, uri)
     request = ResourceRead(engine, peer, id_, revision, uri, values, *read_envelope(peer, revision, params))
     request.target = resource
+    return begin(request, params)
+
+
+def get_prompt(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> PromptGet:
+    name, arguments = read_call(params)
+    for key, value in (arguments or {}).items():
+        if type(value) is not str:
+            raise invalid_params(f"the argument '{key[:80]}' must be a string")
+    prompt = engine.dispatcher.prompts.try_get(name)
+    if prompt is not None and arguments:
+        arguments = prompt.arguments.decode_texts(arguments)
+    request = PromptGet(engine, peer, id_, revision, name, arguments, *read_envelope(peer, revision, params))
+    request.target = prompt
     return begin(request, params)
 
 
@@ -226,5 +285,5 @@ def read_uri(params: Params) -> str:
     """Return the URI that a request names. Raise RPCError if there is none."""
     uri = params.get("uri")
     if type(uri) is not str:
-        raise messages.invalid_params("uri is required, and must be a string")
+        raise invalid_params("uri is required, and must be a string")
     return uri
