@@ -14,11 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import UnionType
-from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypedDict
 
 from toolcrib.component import Component
-from toolcrib.content import MEDIA
 from toolcrib.errors import DefinitionError, FileUnavailableError, Finding, InvalidToolError, Location
 from toolcrib.names import check_text
 from toolcrib.options import APP_SCHEME, APPS, OptionFields, ToolOptions, check_option_names
@@ -181,37 +179,15 @@ def _read_permissions(uri: str, permissions: Any) -> dict[str, Any]:
 
 
 def check_apps(tools: Iterable[Component], pages: Iterable[Component]) -> Iterator[Finding]:
-    """Yield findings about tools whose page is missing, or that show nothing without it."""
+    """Yield a finding for each tool whose page is missing."""
     known = {page.name for page in pages if isinstance(page, App)}
     for tool in tools:
         try:
             uri = tool.definition.app_uri
         except DefinitionError:
             continue  # reported elsewhere
-        if uri is None:
-            continue
-        place = (tool.name, None, tool.source.file, tool.source.line)
-        if uri not in known:
+        if uri is not None and uri not in known:
             text = f"Tool '{tool.name}' names the page {uri}, which the server does not have"
-            yield Finding("missing-app", "error", text, *place, f"add it: server.add_app('{uri}', ...)")
-        if tool.definition.is_for_model and _returns_media_only(tool):
-            text = f"Tool '{tool.name}' returns only media, which hosts without apps may not show"
-            yield Finding("app-without-text", "warning", text, *place, "return text or data as well")
-
-
-def _returns_media_only(tool: Component) -> bool:
-    """Whether the hint of the result allows nothing but images, sounds, files and links."""
-    if tool.definition.output_schema is not None:
-        return False
-    try:
-        hint = get_type_hints(tool.info.function).get("return")
-    except Exception:
-        return False  # hints may name what does not exist
-    return hint is not None and _is_media(hint)
-
-
-def _is_media(hint: Any) -> bool:
-    if get_origin(hint) in (Union, UnionType, list, tuple):
-        parts = [part for part in get_args(hint) if part is not Ellipsis]
-        return bool(parts) and all(map(_is_media, parts))
-    return isinstance(hint, type) and issubclass(hint, MEDIA)
+            file, line = tool.source.file, tool.source.line
+            hint = f"add it: server.add_app('{uri}', ...)"
+            yield Finding("missing-app", "error", text, tool.name, None, file, line, hint)

@@ -15,7 +15,7 @@ from toolcrib.content import MEDIA, ROLES, Block, Message, RelayedResult, Result
 from toolcrib.errors import InvalidToolError
 from toolcrib.options import OptionFields, ToolOptions, check_option_names
 from toolcrib.registry.completion import Completers
-from toolcrib.registry.resources import FeatureFields, check_fields
+from toolcrib.registry.resources import ComponentFields, check_fields
 from toolcrib.schema.function import ToolParts
 from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of
 from toolcrib.schema.pydantic_types import to_plain
@@ -23,7 +23,7 @@ from toolcrib.schema.result import ToolResults, is_block
 from toolcrib.validation import codec
 
 
-class PromptFields(FeatureFields, total=False):
+class PromptFields(ComponentFields, total=False):
     """The options of a prompt, as keyword arguments of `server.prompt`."""
 
     version: str | None

@@ -44,7 +44,7 @@ _CONTENTS = frozenset({"uri", "mimeType", "text", "blob", "_meta"})
 _OWN_FIELDS = ("mime_type", "size", "annotations", "ttl_ms", "unscreened")
 
 
-class FeatureFields(TypedDict, total=False):
+class ComponentFields(TypedDict, total=False):
     """The options that resources and prompts share."""
 
     name: str | None
@@ -62,7 +62,7 @@ class FeatureFields(TypedDict, total=False):
     max_threads: int | None
 
 
-class ResourceFields(FeatureFields, total=False):
+class ResourceFields(ComponentFields, total=False):
     """The options of a resource, as keyword arguments of `server.resource` and `server.add_resource`."""
 
     mime_type: str | None

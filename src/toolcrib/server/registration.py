@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -100,13 +101,19 @@ class Registration:
         return register
 
     def _add_decorated(self, function: Any, options: OptionFields) -> None:
-        try:
+        with self._reporting(lambda: locate(function)):
             self.add(function, **options)
+
+    @contextmanager
+    def _reporting(self, find_source: Callable[[], Location]) -> Iterator[None]:
+        """Raise DefinitionError, or report it where a command imports the file in search of tools."""
+        try:
+            yield
         except DefinitionError as error:
             if not is_searching():
                 raise
             if error.source.file is None:
-                error.source = locate(function)
+                error.source = find_source()
             self.registry.refused.extend(error.all_findings)
 
     def add(
@@ -230,7 +237,7 @@ class Registration:
         from toolcrib.registry.resources import make_resource  # start-up time: many servers have none
 
         def register(function: Callable[P, R]) -> Completed[P, R]:
-            made: Completed[P, R] = self._add_feature(
+            made: Completed[P, R] = self._publish(
                 self.resources, function, lambda: make_resource(uri, function, options)
             )
             return made
@@ -277,18 +284,12 @@ class Registration:
 
     def _add_resources(self, caller: Location, make: Callable[[], Sequence[Component]]) -> None:
         self._check_open()
-        try:
+        with self._reporting(lambda: caller):
             made = make()
             if len(made) == 1:
                 self.resources.add(made[0])
             else:
                 self.resources.add_all(made, strict=True)
-        except DefinitionError as error:
-            if not is_searching():
-                raise
-            if error.source.file is None:
-                error.source = caller
-            self.registry.refused.extend(error.all_findings)
 
     @overload
     def prompt(self, function: Callable[P, R], /, **options: Unpack[PromptFields]) -> Completed[P, R]: ...
@@ -306,26 +307,17 @@ class Registration:
 
         def register(function: Any) -> Any:
             name = None if callable(first) else first
-            return self._add_feature(self.prompts, function, lambda: make_prompt(function, name, options))
+            return self._publish(self.prompts, function, lambda: make_prompt(function, name, options))
 
         return register(first) if callable(first) else register
 
-    def _add_feature(self, registry: ToolRegistry, function: Any, make: Callable[[], Any]) -> Any:
+    def _publish(self, registry: ToolRegistry, function: Any, make: Callable[[], Any]) -> Any:
         """Register a resource or a prompt, and return its function."""
-        self._check_open()
-        try:
-            made: Any = registry.add(make())
-        except DefinitionError as error:
-            if not is_searching():
-                raise
-            if error.source.file is None:
-                error.source = locate(function)
-            self.registry.refused.extend(error.all_findings)
-            return function
         from toolcrib.registry.completion import completer_of
 
-        try:
-            function.complete = partial(completer_of, made)
-        except (AttributeError, TypeError):
-            pass  # a method or another object without attributes of its own
+        self._check_open()
+        with self._reporting(lambda: locate(function)):
+            made: Any = registry.add(make())
+            with suppress(AttributeError, TypeError):  # a method or another object without attributes
+                function.complete = partial(completer_of, made)
         return function

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib import Image, MCPServer, Tool
+from toolcrib import MCPServer, Tool
 from toolcrib.context import Principal
 from toolcrib.dispatch.tool_search import CALL, SEARCH
 from toolcrib.errors import DefinitionError, InvalidToolError, RemoteError
@@ -161,23 +161,6 @@ async def test_a_missing_page_is_reported_when_the_server_starts(caplog: pytest.
         async with server:
             pass
     assert "names the page ui://orders/board" in caplog.text
-
-
-def test_a_tool_that_returns_only_media_needs_a_text() -> None:
-    def draw() -> list[Image]:
-        """Draw the board."""
-        return []
-
-    def both() -> list[Image | str]:
-        """Draw and tell."""
-        return []
-
-    server = shop()
-    server.add(draw, ui=URI)
-    server.add(both, ui=URI)
-    server.add(draw, name="redraw", ui={"resourceUri": URI, "visibility": ["app"]})
-    found = server.dispatcher.find_app_problems()
-    assert [(item.code, item.tool) for item in found] == [("app-without-text", "draw")]
 
 
 @pytest.mark.parametrize(
