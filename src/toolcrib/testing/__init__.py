@@ -9,8 +9,7 @@
 Everything takes a server, or whatever `server.add` takes. Nothing here needs a test framework.
 """
 
-from toolcrib.testing.answers import CANCEL, DECLINE
-from toolcrib.testing.clients import SyncClient, client, connect, fixture
+from toolcrib.testing.clients import CANCEL, DECLINE, SyncClient, client, connect, fixture
 from toolcrib.testing.fuzzer import FuzzReport, fuzz
 from toolcrib.testing.golden import assert_definitions
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import traceback
 from collections import Counter
@@ -11,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
-from re import _parser  # type: ignore[attr-defined]  # what a pattern consists of
 from typing import Any
 
 from toolcrib.catalog.schemas import TYPES, ExpansionError, expand, types_of
@@ -24,38 +22,23 @@ from toolcrib.logs import describe_error
 from toolcrib.registry.selection import select
 from toolcrib.schema.arguments import Repairer
 from toolcrib.server import MCPServer
-from toolcrib.testing.answers import Questions
-from toolcrib.testing.clients import Overrides, caller_of, connect, make_runner, server_of
+from toolcrib.testing.clients import Overrides, Questions, caller_of, connect, make_runner, server_of
 from toolcrib.validation import codec
 from toolcrib.validation.validator import DATE_TIME_PATTERN, DURATION_PATTERN, TIME_PATTERN, Validator
-
-_PROGRESS_S = 2.0
-_SLOW_S, _SHOWN_SLOW = 0.1, 3
 
 
 @dataclass(slots=True)
 class FuzzReport:
     """The calls of a run by tool: `valid` ones, of which `errors` ended in an error that the tool meant to
     give, and `invalid` ones, which were refused. `skipped` are destructive tools that were not called.
-    `slowest` has the seconds of the slowest call of each tool, `unfinished` the tools for which the time was
-    too short."""
+    `unfinished` are tools for which the time was too short."""
 
     seed: int
     valid: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     invalid: Counter[str] = field(default_factory=Counter)
     skipped: list[str] = field(default_factory=list)
-    slowest: dict[str, float] = field(default_factory=dict)
     unfinished: list[str] = field(default_factory=list)
-    _printed: float = field(default_factory=time.monotonic, repr=False, compare=False)
-
-    def note(self, name: str, seconds: float) -> None:
-        """Note how long a call took; print the progress of the run, now and then."""
-        self.slowest[name] = max(seconds, self.slowest.get(name, 0.0))
-        if (now := time.monotonic()) - self._printed >= _PROGRESS_S:
-            self._printed = now
-            made = self.valid[name] + self.invalid[name] + 1
-            sys.stderr.write(f"fuzz: {made} calls of {name}, the slowest took {self.slowest[name]:.1f} s\n")
 
     def __str__(self) -> str:
         lines = [
@@ -64,8 +47,6 @@ class FuzzReport:
         ]
         lines += [f"{name}: skipped, it is destructive" for name in self.skipped]
         lines += [f"{name}: not finished, the time was up" for name in self.unfinished]
-        slow = sorted((s, name) for name, s in self.slowest.items() if s >= _SLOW_S)[: -_SHOWN_SLOW - 1 : -1]
-        lines += [f"slow: a call of {name} took {s:.1f} s" for s, name in slow]
         return "\n".join([*lines, f"seed {self.seed}"])
 
 
@@ -110,7 +91,7 @@ def fuzz(
     lists of values to draw from, by the name of a parameter, or of a tool and a parameter: "take.article".
     `answers` are as in `connect`, a mapping or a function; without them, questions fail. Rules of a policy
     apply; its limits and its audit log do not. After `limit_s` seconds no call is started any more, and the
-    report says which tools are unfinished. A run of several seconds prints its progress on stderr.
+    report says which tools are unfinished.
     """
     __tracebackhide__ = True
     server = server_of(target)
@@ -241,10 +222,9 @@ class _Fuzzer:
 
     async def _try(self, arguments: dict[str, Any], judge: Callable[[Result], str | None]) -> None:
         self.crashes.errors.clear()
-        if (started := time.monotonic()) >= self.until:
+        if time.monotonic() >= self.until:
             raise TimeoutError
         result = await self.call(codec.decode(codec.encode(arguments)))
-        self.report.note(self.tool.name, time.monotonic() - started)
         problem, crash = judge(result), next(iter(self.crashes.errors), None)
         if crash is not None:
             problem = f"{problem or 'it raised an exception'}: {describe_error(crash)}"
@@ -365,33 +345,9 @@ class ValueGenerator:
         if texts := next((_FORMATS[key] for key in known if key is not None and key in _FORMATS), None):
             return self._random.choice(texts)
         low = schema.get("minLength", 0)
-        if "pattern" in schema:
-            return self._fitting(_parser.parse(schema["pattern"]), low)
         text = self._random.choice(_TEXTS)
         text = text if len(text) >= low else (text or "a") * low
         return text[: self._random.randint(low, max(low, schema.get("maxLength", low + 100)))]
-
-    def _fitting(self, pattern: Any, low: int = 0) -> str:
-        """Return a text that is likely to match a parsed pattern."""
-        pick, text = self._random, ""
-        for kind, value in pattern:
-            match kind.name:
-                case "LITERAL":
-                    text += chr(value)
-                case "NOT_LITERAL" | "ANY":
-                    text += "y" if value == ord("x") else "x"
-                case "IN":
-                    letters = [chr(code) for code in range(32, 127) if _is_in(chr(code), value)]
-                    text += pick.choice(letters or ["x"])
-                case "BRANCH":
-                    text += self._fitting(pick.choice(value[1]))
-                case "SUBPATTERN":
-                    text += self._fitting(value[-1])
-                case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
-                    least, most, inner = value
-                    times = pick.randint(least, min(most, max(least + 3, low)))
-                    text += "".join(self._fitting(inner) for _ in range(times))
-        return text
 
     def _array(self, schema: Mapping[str, Any], depth: int) -> list[Any]:
         first, least = schema.get("prefixItems", []), schema.get("minItems", 0)
@@ -433,23 +389,3 @@ class ValueGenerator:
         else:
             copy[key] = self.spoil(value[key], depth=depth + 1)
         return copy
-
-
-def _is_in(letter: str, items: Any) -> bool:
-    """Return whether a class of a parsed pattern has a letter."""
-    is_negated = has_it = False
-    for kind, value in items:
-        match kind.name:
-            case "NEGATE":
-                is_negated = True
-            case "LITERAL":
-                has_it |= ord(letter) == value
-            case "RANGE":
-                has_it |= value[0] <= ord(letter) <= value[1]
-            case "CATEGORY":
-                name = value.name.removeprefix("CATEGORY_").removeprefix("NOT_")
-                test = {"DIGIT": str.isdigit, "SPACE": str.isspace}.get(
-                    name, lambda x: x == "_" or x.isalnum()
-                )
-                has_it |= test(letter) is not ("NOT_" in value.name)
-    return has_it is not is_negated
