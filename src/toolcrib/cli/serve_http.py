@@ -17,7 +17,7 @@ from toolcrib.cli.connect.clients import DEFAULT_NAME, Entry
 from toolcrib.cli.load import read_configs
 from toolcrib.cli.options import CommandError
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.serving import (
+from toolcrib.cli.serve import (
     ServeOptions,
     ServeProcess,
     Summary,

@@ -180,7 +180,7 @@ def test_a_tool_cannot_ask_without_a_session(server: Serving) -> None:
 def test_the_configuration_of_a_worker_is_not_visible(server: Serving) -> None:
     for pid in children_of(server.process.pid):
         words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-        assert words[1:-1] == ["-P", "-c", "from toolcrib.cli.worker import work; work()"]
+        assert words[1:-1] == ["-P", "-c", "from toolcrib.cli.workers import work; work()"]
         given = Path(f"/proc/{pid}/environ").read_text().split("\0")
         assert not [item for item in given if "TOOLCRIB" in item and item.partition("=")[0] not in os.environ]
 
