@@ -22,7 +22,7 @@ import toolcrib
 from toolcrib.cli.catalog import find_lock
 from toolcrib.cli.load import Loaded, read_configs
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.serve import Summary
+from toolcrib.cli.serving import Summary
 from toolcrib.cli.text import shorten_list
 from toolcrib.errors import SourceError
 from toolcrib.protocol.messages import (

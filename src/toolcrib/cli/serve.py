@@ -1,62 +1,42 @@
-"""`toolcrib serve`: the command, and one process: its tools, its messages, how it runs and stops.
-
-The first SIGTERM or SIGINT stops the server gracefully; after that the signals have their default effect. A
-thread makes sure that the process exits even if a tool blocks it.
-"""
+"""`toolcrib serve`: serve tools to MCP clients, over HTTP or stdio."""
 
 from __future__ import annotations
 
-import asyncio
-import errno
-import logging
+import json
 import os
 import shlex
-import signal
+import socket
 import sys
-import threading
-import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from textwrap import shorten
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import click
 
-from toolcrib.cli.load import (
-    Loaded,
-    enable_hint,
-    is_policy_of,
-    load_for_serving,
-    registries_of,
-)
-from toolcrib.cli.options import (
-    NO_TARGETS,
-    Command,
-    CommandError,
-    Targets,
-    exclusive,
-    json_option,
-    targets_argument,
-)
+from toolcrib.cli.load import read_configs
+from toolcrib.cli.options import Command, CommandError, exclusive, json_option, targets_argument
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.text import NAME_STYLE, count, first_line, shorten_list, style
-from toolcrib.config import FILE_NAME, MAX_WORKERS, check_path, find_log_format, load_config
-from toolcrib.dispatch.tool_search import SearchMode
-from toolcrib.errors import ConfigurationError, DriftError, Finding
-from toolcrib.logs import LEVELS, JSONFormatter, LineHandler, make_formatter
+from toolcrib.cli.serving import (
+    ServeOptions,
+    ServeProcess,
+    Summary,
+    print_problems,
+    print_tools,
+    print_warnings,
+    use_json_messages,
+    warn_unused_policy,
+)
+from toolcrib.cli.text import style
+from toolcrib.config import MAX_WORKERS, Config, HTTPConfig, check_path, find_log_format
+from toolcrib.errors import ConfigurationError
+from toolcrib.http_client import is_loopback
+from toolcrib.logs import LEVELS
 from toolcrib.options import MAX_TIMEOUT_S
-from toolcrib.registry.selection import count_kinds, label_of, sort_kinds
-from toolcrib.server import MCPServer
-from toolcrib.sources.foreign.program import running_programs, stop_programs
+from toolcrib.registry.selection import LIST_NAMES
 from toolcrib.sources.targets import settings_files
-from toolcrib.transports.serving import HTTPOptions
-from toolcrib.transports.stdio import StandardStreams, serve_stdio
-
-if TYPE_CHECKING:
-    from toolcrib.catalog.lock import OnDrift
+from toolcrib.transports.http.server import bind, describe_bind_error, url_of
+from toolcrib.transports.serving import PATH, HTTPOptions
 
 EXAMPLES = """
 toolcrib serve                       the targets of toolcrib.toml, on HTTP
@@ -70,47 +50,6 @@ toolcrib serve server.py -- --db x   a server of mcp or fastmcp, as it is
 toolcrib serve mcp-server-time       the same, by its installed command
 """
 _HTTP_OPTIONS = ("host", "port", "path", "workers", "allow_host", "allow_origin", "insecure", "as_json")
-MAX_SHOWN = 40
-_MAX_DESCRIPTION = 100
-_DRIFT_CODES = (DriftError.code, "locked-but-missing")
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
-LIMIT_S = 15.0
-"""From the first signal: ten seconds for calls, the rest for applications to close."""
-GRACE_S = 0.5
-"""After the server has stopped, only abandoned threads of tools are left."""
-_LEVEL_NUMBERS = {"error": logging.ERROR, "warning": logging.WARNING, "debug": logging.DEBUG}
-Serve = Callable[[MCPServer], Coroutine[Any, Any, None]]
-logger = logging.getLogger("toolcrib")
-
-
-@dataclass(frozen=True, slots=True)
-class ServeOptions:
-    """The command line of `serve`."""
-
-    targets: Targets = NO_TARGETS
-    stdio: bool = False
-    host: str | None = None
-    port: int | None = None
-    path: str | None = None
-    workers: int | None = None
-    reload: bool = False
-    allow_host: Sequence[str] = ()
-    allow_origin: Sequence[str] = ()
-    insecure: bool = False
-    name: str | None = None
-    search: SearchMode | None = None
-    as_json: bool = False
-    strict: bool = False
-    log_level: str | None = None
-    log_format: str | None = None
-    timeout_s: float | None = None
-    locked: bool = False
-    lock: str | None = None
-    on_drift: OnDrift | None = None
-
-    @property
-    def is_locked(self) -> bool:
-        return self.locked or self.lock is not None or self.on_drift is not None
 
 
 def _parse_path(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -175,8 +114,6 @@ def serve(terminal: Terminal, **given: Any) -> int:
     if options.log_format == "json":
         use_json_messages(terminal)
     if not options.stdio:
-        from toolcrib.cli.serve_http import serve_http  # delayed: not needed for stdio
-
         return serve_http(options, terminal)
     for name in _HTTP_OPTIONS:
         if getattr(options, name) not in (None, False, ()):
@@ -188,378 +125,167 @@ def serve(terminal: Terminal, **given: Any) -> int:
     return ServeProcess(options, terminal).run_stdio()
 
 
-# --- the process ----------------------------------------------------------------------------------------
-
-
-class ServeProcess:
-    """The server of this process. `identity` are settings of the server that override files."""
-
-    def __init__(self, options: ServeOptions, terminal: Terminal, **identity: Any) -> None:
-        self.options = options
-        self.terminal = terminal
-        with terminal.log.muted():  # messages of loading are findings too
-            self.loaded = load_for_serving(
-                options.targets,
-                terminal,
-                name=options.name,
-                timeout_s=options.timeout_s,
-                dynamic=options.reload,
-                search=options.search,
-                **identity,
-            )
-            if options.is_locked:
-                lock_registry(self.loaded, options)
-            self.summary = Summary.of(self.loaded)
-        if not identity:  # else one of several workers
-            warn_unused_policy(options.targets, terminal, self.loaded.server)
-
-    def run_stdio(self) -> int:
-        """Serve stdin and stdout until stdin is closed."""
-        terminal = self.terminal
-        if is_refused(self.summary, self.options, terminal):
-            return 1
-        if print_stdio_start(self.summary, terminal):
-            self._skip_search_log()
-
-        async def serve(server: MCPServer) -> None:
-            standard = StandardStreams()
-            os.dup2(terminal.out.fileno(), standard.output)  # the real stdout, which the terminal holds
-            await serve_stdio(server.transports.engine, standard)
-
-        return self.run(serve)
-
-    def share(self, folder: str | None) -> None:
-        """Use a folder for combined metrics, and for state that would be in memory otherwise."""
-        server = self.loaded.server
-        has_others = (self.options.workers or 1) > 1
-        server.storage.share(folder, counts_together=has_others)
-        server.dispatcher.keeps_results = True  # any worker finds them
-        telemetry = None if server.enforcer is None else server.enforcer.telemetry
-        if telemetry is not None and folder is not None and has_others:
-            telemetry.share(Path(folder))
-
-    def run_http(self, http: HTTPOptions, on_ready: Callable[[Summary], None]) -> int:
-        """Serve on bound sockets. `on_ready` is called when clients can connect."""
-        if is_refused(self.summary, self.options, self.terminal):
-            return 1
-        workers = self.options.workers or 1
-        self._skip_search_log()
-        http = replace(http, ready=lambda _: on_ready(self.summary), catches_signals=False, workers=workers)
-        try:
-            return self.run(lambda server: server.transports.serve_http(http))
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE or not http.sockets:
-                raise
-            # Another program took the port while the tools were loading.
-            from toolcrib.transports.http.server import describe_bind_error  # delayed: not needed for stdio
-
-            port = http.sockets[0].getsockname()[1]
-            raise CommandError(*describe_bind_error(error, http.host, port, "--{} {}")) from None
-
-    def _skip_search_log(self) -> None:
-        """The summary says which tools are listed; the log need not repeat it."""
-        if self.loaded.server.dispatcher.tool_search is not None:
-            self.loaded.server.dispatcher.tool_search.skip_log()
-
-    def run(self, serve: Serve) -> int:
-        """Serve until a signal, or until `serve` returns."""
-        terminal, options, server = self.terminal, self.options, self.loaded.server
-
-        def print_running() -> None:
-            running = server.transports.engine.running
-            if running and terminal.err.isatty():
-                text = f"waiting for {count(running, 'running call')}; press Ctrl-C again to stop at once"
-                terminal.message("note", text)
-
-        def is_stopped() -> bool:
-            return not server._running and not running_programs()
-
-        async def run(server: MCPServer) -> None:
-            await run_until_signal(serve(server), print_running, is_stopped)
-
-        # With --reload, the author of the tools wants to see what happens.
-        level = options.log_level or ("debug" if terminal.debug else "info" if options.reload else "warning")
-        log_format = options.log_format or self.loaded.log_format or "text"
-        with _logging(terminal, level, log_format, show_process=(options.workers or 1) > 1):
-            server.run(run)
-            stop_programs()
-        return 0
-
-
-def warn_unused_policy(targets: Sequence[str], terminal: Terminal, server: MCPServer | None = None) -> None:
-    """Warn that the policy of the current folder is not used, because other targets are named."""
-    file = Path(FILE_NAME)
-    if not targets or any(target.endswith(".toml") for target in targets) or not file.is_file():
-        return
-    try:
-        is_unused = load_config(file).policy is not None and not (server and is_policy_of(server, file))
-    except ConfigurationError:
-        return  # the file is not used
-    if is_unused:
-        text = f"the policy of {FILE_NAME} is not used, because other targets are named"
-        terminal.message("warning", text, f"to use it, name the file too: toolcrib serve {FILE_NAME}")
-
-
-# --- the lock file ----------------------------------------------------------------------------------
-
-
-def lock_registry(loaded: Loaded, options: ServeOptions) -> None:
-    """Hold the registries to the lock file, and add what differs to the findings: as errors where the server
-    must not start. Raises ConfigurationError."""
-    from toolcrib.catalog.lock import Lock  # delayed: only needed with --locked
-    from toolcrib.cli.catalog import find_lock
-
-    registries = registries_of(loaded.server)
-    file, settings = find_lock(options.targets, options.lock)
-    on_drift = options.on_drift or settings.on_drift or "refuse"
-    lock = replace(Lock.load(file), targets=tuple(options.targets))
-    drift = lock.check(entry.tool for entry in loaded.everything)
-    is_accepted = drift.ok or on_drift == "quarantine"
-    for kind, registry in registries.items() if is_accepted else ():
-        lock.guard(registry, on_drift, kind=kind)
-    loaded.findings += drift.findings("warning" if is_accepted else "error")
-
-
-# --- the summary ------------------------------------------------------------------------------------
+# --- over HTTP ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """What is served, as plain data that a worker can send to its parent.
+class ServerInfo:
+    """A server that accepts connections; `is_public` if other machines can reach it."""
 
-    `tools` has names and first lines, `disabled` names and groups, `search` the arguments of a message where
-    search tools are listed instead. `credential` is what HTTP callers must present, if anything. `features`
-    has kind, name and first line of each resource, template and prompt.
-    """
+    urls: Sequence[str]
+    workers: int
+    is_public: bool
 
-    name: str
-    tools: list[tuple[str, str]]
-    disabled: list[tuple[str, str]]
-    findings: list[Finding]
-    search: list[str] | None = None
-    credential: str | None = None
-    features: list[tuple[str, str, str]] = field(default_factory=list)
 
-    @classmethod
-    def of(cls, loaded: Loaded) -> Summary:
-        server = loaded.server
-        entries = [entry for entry in loaded.everything if not entry.enabled]
-        search = server.dispatcher.tool_search
-        listing = None if search is None else search.listing()
-        notice = None
-        if search is not None and listing is not None and listing.is_reduced:
-            notice = ["warning" if search.mode == "auto" else "note", listing.explanation, listing.hint]
-        auth = None if server.enforcer is None else server.enforcer.policy.auth
-        return cls(
-            server.name,
-            [(tool.name, first_line(tool.definition)) for tool in server.registry.published()],
-            [(entry.tool.name, entry.tool.options.group or "") for entry in entries],
-            loaded.findings,
-            notice,
-            None if auth is None else "KEY" if auth.keys is not None else "TOKEN",
-            [
-                (label_of(tool), tool.name, first_line(tool.definition))
-                for tool in sort_kinds([*server.resources.published(), *server.prompts.published()])
-            ],
+def serve_http(options: ServeOptions, terminal: Terminal) -> int:
+    """Serve over HTTP until a signal stops it."""
+    configs = list(read_configs(options.targets))
+    found: dict[str, Any] = {}  # the first file that has a setting wins
+    for config in configs:
+        found = {key: value for key, value in asdict(config.http).items() if value not in (None, ())} | found
+    http = HTTPConfig(**found)
+    workers = options.workers or http.workers or 1
+    if workers > 1:
+        _check_workers(workers, configs, terminal)
+    host = options.host or http.host or "127.0.0.1"
+    port = next(port for port in (options.port, http.port, 8000) if port is not None)
+    http_options = HTTPOptions(
+        host=host,
+        path=options.path or http.path or PATH,
+        allowed_hosts=(*http.allowed_hosts, *options.allow_host),
+        allowed_origins=(*http.allowed_origins, *options.allow_origin),
+        insecure=options.insecure or bool(http.insecure),
+        sockets=bind_sockets(host, port),
+    )
+    info = ServerInfo(
+        urls=list(dict.fromkeys(url_of(each, host, http_options.path) for each in http_options.sockets)),
+        workers=workers,
+        is_public=is_public(http_options.sockets),
+    )
+
+    def on_ready(summary: Summary) -> None:
+        with suppress(BrokenPipeError):  # stderr is closed; clients are served all the same
+            if not options.as_json:
+                _print_start(summary, info, options, terminal)
+            print_problems(summary, terminal)
+            print_warnings(summary, terminal)
+            print_limits(summary, info, terminal)
+        with suppress(BrokenPipeError):
+            if options.as_json:  # last: a program that reads it may go on
+                terminal.json_line(json.dumps(_to_json(summary, info)))
+
+    try:
+        if workers > 1 or options.reload:
+            from toolcrib.cli.workers import run_workers  # delayed: most servers are one process
+
+            warn_unused_policy(options.targets, terminal)
+            return run_workers(options, http_options, workers, terminal, on_ready)
+        return ServeProcess(options, terminal).run_http(http_options, on_ready)
+    finally:
+        for each in http_options.sockets:
+            each.close()
+
+
+def _check_workers(workers: int, configs: Sequence[Config], terminal: Terminal) -> None:
+    if sys.platform == "win32":
+        raise CommandError("--workers is not supported on Windows", "use one process")
+    for policy in [config.policy for config in configs if config.policy is not None]:
+        if policy.auth is not None and policy.auth.requests is not None:
+            text = f"each of {workers} workers counts requests: {workers} times as many are allowed"
+            hint = "[[limits]] count the calls of all workers together"
+            terminal.message("note", policy.error_at("auth.requests", text), hint)
+
+
+# --- the start message -------------------------------------------------------------------------------
+
+
+def _to_json(summary: Summary, info: ServerInfo) -> dict[str, Any]:
+    """Return the start message; resources and prompts are under the names that their lists have in MCP."""
+    listed: dict[str, list[str]] = {}
+    for label, name, _ in summary.features:
+        listed.setdefault(LIST_NAMES[label], []).append(name)
+    return {
+        "name": summary.name,
+        "address": info.urls[0],
+        "addresses": list(info.urls),
+        "pid": os.getpid(),
+        "workers": info.workers,
+        "tools": [name for name, _ in summary.tools],
+        **listed,
+        "findings": [finding.to_json() for finding in summary.findings],
+    }
+
+
+def _print_start(summary: Summary, info: ServerInfo, options: ServeOptions, terminal: Terminal) -> None:
+    """Print the addresses of the server, its tools, and an entry for clients."""
+    workers = f" with {info.workers} workers" if info.workers > 1 else ""
+    if terminal.message_format is not None:
+        terminal.message("note", f"{summary.headline}{workers} at {', '.join(info.urls)}")
+        return
+    terminal.echo_err(f"{summary.headline}{workers} at")
+    for url in info.urls:
+        terminal.echo_err(style(f"  {url}", bold=True))
+    terminal.echo_err()
+    print_tools(summary, terminal)
+    _print_entries(summary, info, options, terminal)
+    words = shlex.join(["toolcrib", "connect", "CLIENT", *options.targets.words])
+    terminal.echo_err(f"`{words}` adds it to a client. Press Ctrl-C to stop the server.")
+    if summary.findings or info.is_public:
+        terminal.echo_err()
+
+
+def _print_entries(summary: Summary, info: ServerInfo, options: ServeOptions, terminal: Terminal) -> None:
+    """Print entries as most clients accept them: for this URL, and for a command that starts the server."""
+    from toolcrib.cli.catalog import find_lock  # delayed: not needed for stdio
+    from toolcrib.cli.connect import default_name, stdio_command
+    from toolcrib.cli.connect.clients import DEFAULT_NAME
+
+    name = DEFAULT_NAME
+    with suppress(ConfigurationError):  # loading reports why a file cannot be read
+        name = default_name(options.targets)
+
+    def print_entry(entry: Mapping[str, Any]) -> None:
+        terminal.echo_err(f"  {json.dumps({'mcpServers': {name: entry}}, ensure_ascii=False)}")
+
+    terminal.echo_err("For clients that connect to a URL:")
+    print_entry({"type": "http", "url": info.urls[0]})
+    if summary.credential is not None:
+        terminal.echo_err(f"  with the header Authorization: Bearer {summary.credential}")
+    lock: list[str] = []
+    if options.is_locked:
+        file, settings = find_lock(options.targets, options.lock)
+        on_drift = options.on_drift or settings.on_drift or "refuse"
+        lock = ["--lock", os.path.abspath(file), "--on-drift", on_drift]
+    with suppress(CommandError):  # loading reports a target that does not exist
+        command = stdio_command(options.targets, options=lock)
+        terminal.echo_err("For clients that start the server:")
+        print_entry(command)
+
+
+def print_limits(summary: Summary, info: ServerInfo, terminal: Terminal) -> None:
+    """Print notes for users of several workers or of a public address."""
+    if info.workers > 1:
+        text = "workers keep no sessions: tools cannot ask users of clients older than MCP 2026-07-28"
+        terminal.message("note", text)
+    if info.is_public and summary.credential is None:
+        terminal.message(
+            "warning",
+            "other machines can reach this server and call its tools without authentication",
+            "set keys or an authorization server under [auth]; add names of this machine with --allow-host",
         )
 
-    @property
-    def is_empty(self) -> bool:
-        return not self.tools and not self.features
 
-    @property
-    def errors(self) -> list[Finding]:
-        return [finding for finding in self.findings if finding.level == "error"]
-
-    @property
-    def drifted(self) -> list[Finding]:
-        """Tools that differ from the lock: errors prevent the start, others are in quarantine."""
-        return [finding for finding in self.findings if finding.code == DriftError.code]
-
-    @property
-    def headline(self) -> str:
-        problems = [count(len(self.errors), "problem")] if self.errors else []
-        problems += [f"{len(self.drifted)} in quarantine"] if self.drifted else []
-        suffix = f" ({', '.join(problems)}, see below)" if problems else ""
-        return f"{self.name}: serving {self.counts}{suffix}"
-
-    @property
-    def counts(self) -> str:
-        """How much is served of each kind."""
-        return count_kinds([*("tool" for _ in self.tools), *(label for label, _, _ in self.features)])
-
-    @classmethod
-    def decode(cls, data: Mapping[str, Any]) -> Summary:
-        """Return a summary from its fields, as `asdict` makes them."""
-        return cls(**{**data, "findings": [Finding(**finding) for finding in data["findings"]]})
+# --- sockets -----------------------------------------------------------------------------------------
 
 
-def print_stdio_start(summary: Summary, terminal: Terminal) -> bool:
-    """Print problems, and on a terminal the tools. Return whether the tools were printed."""
-    has_reader = terminal.err.isatty()
-    if has_reader:
-        text = f"{summary.headline} on stdin and stdout, until stdin is closed"
-        if terminal.message_format is not None:
-            terminal.message("note", text)
-        else:
-            terminal.echo_err(f"{text}\n")
-            print_tools(summary, terminal)
-    print_problems(summary, terminal)
-    if has_reader:
-        print_warnings(summary, terminal)
-    return has_reader
-
-
-def print_problems(summary: Summary, terminal: Terminal) -> None:
-    """Print errors, and differences from the lock."""
-    problems = [item for item in summary.findings if item.level == "error" or item.code in _DRIFT_CODES]
-    for finding in problems[:MAX_SHOWN]:
-        terminal.finding(finding)
-    if len(problems) > MAX_SHOWN:
-        terminal.message("error", f"{len(problems) - MAX_SHOWN} more: see `toolcrib check`")
-
-
-def print_warnings(summary: Summary, terminal: Terminal) -> None:
-    """Print a single warning, or the number of warnings, and whether search tools are listed."""
-    warnings = [
-        item for item in summary.findings if item.level == "warning" and item.code not in _DRIFT_CODES
-    ]
-    if len(warnings) == 1:
-        terminal.finding(warnings[0])
-    elif warnings:
-        terminal.message("note", f"{count(len(warnings), 'warning')}: see `toolcrib check`")
-    if summary.search is not None:
-        terminal.message(*summary.search)
-
-
-def print_tools(summary: Summary, terminal: Terminal) -> None:
-    """Print the tools, resources and prompts that are served, and those that are disabled."""
-
-    def shorten_text(text: str) -> str:
-        return shorten(text, _MAX_DESCRIPTION, placeholder="...") if terminal.err.isatty() else text
-
-    for name, text in summary.tools[:MAX_SHOWN]:
-        terminal.echo_err("  ", style(name, **NAME_STYLE), f": {shorten_text(text)}" if text else "")
-    if len(summary.tools) > MAX_SHOWN:
-        terminal.echo_err(f"  and {len(summary.tools) - MAX_SHOWN} more")
-    for label, name, text in summary.features[:MAX_SHOWN]:
-        terminal.echo_err(f"  {label} ", style(name, **NAME_STYLE), f": {shorten_text(text)}" if text else "")
-    if len(summary.features) > MAX_SHOWN:
-        more = count_kinds(label for label, _, _ in summary.features[MAX_SHOWN:])
-        terminal.echo_err(f"  and {more} more")
-    groups: dict[str, list[str]] = {}
-    for name, group in summary.disabled:
-        groups.setdefault(group, []).append(name)
-    for group, names in groups.items():
-        terminal.echo_err(f"  disabled: {shorten_list(names)} ({enable_hint(group)})")
-    terminal.echo_err()
-
-
-def is_refused(summary: Summary, options: ServeOptions, terminal: Terminal) -> bool:
-    """Return whether this must not be served, after printing why."""
-    drifted = [finding for finding in summary.drifted if finding.level == "error"]
-    if not summary.is_empty and not drifted and not (summary.errors and options.strict):
-        return False
-    print_problems(summary, terminal)
-    text, hint = "Nothing to serve", None
-    if drifted:
-        file = () if options.lock is None else ("--output", options.lock)
-        lock = shlex.join(("toolcrib", "lock", *file, *options.targets.words))
-        noun = "definition" if any(":" in (finding.tool or "") for finding in drifted) else "tool"
-        text = f"Not started: {count(len(drifted), noun)} different from the lock file"
-        hint = f"`{lock}` accepts all changes; --on-drift quarantine leaves the {noun}s out"
-    elif not summary.is_empty:
-        text = f"Not started: {count(len(summary.errors), 'problem')}, and --strict is given"
-    elif summary.disabled:
-        text, hint = f"{text}: everything is disabled", enable_hint(summary.disabled[0][1])
-    terminal.message("error", text, hint)
-    return True
-
-
-# --- shutdown ----------------------------------------------------------------------------------------
-
-
-async def run_until_signal(
-    work: Coroutine[Any, Any, None], on_signal: Callable[[], None], is_stopped: Callable[[], bool]
-) -> None:
-    """Run something until it ends, or until a signal cancels it; `on_signal` is called in the loop then."""
-    loop = asyncio.get_running_loop()
-    task = loop.create_task(work)
-    stopping = threading.Event()
-
-    def stop() -> None:
-        task.cancel()
-        on_signal()
-
-    def handle(number: int, _: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_DFL)  # does not depend on the interpreter
-        if stopping.is_set():
-            signal.raise_signal(number)
-        stopping.set()
-        with suppress(RuntimeError):  # the loop may have ended
-            loop.call_soon_threadsafe(stop)
-
-    # Started now: a signal may arrive while the main thread is starting another thread.
-    enforcing = threading.Thread(target=_enforce_limit, args=(stopping, is_stopped), daemon=True)
-    enforcing.start()
-    previous: dict[signal.Signals, Any] = {}
-    with suppress(NotImplementedError, RuntimeError, ValueError):  # not the main thread, or not supported
-        for number in SIGNALS:
-            previous[number] = signal.getsignal(number)
-            # The loop's handler only wakes the loop; Python's own runs even while the loop is blocked.
-            loop.add_signal_handler(number, lambda: None)
-            signal.signal(number, handle)
+def bind_sockets(host: str, port: int) -> list[socket.socket]:
+    """Bind without listening. Raises CommandError with a hint."""
     try:
-        await task
-    except asyncio.CancelledError:
-        if not stopping.is_set():
-            raise
-    finally:
-        if not stopping.is_set():
-            for number, handler in previous.items():
-                signal.signal(number, handler)
-    stopping.set()
+        return bind(host, port)
+    except OSError as error:
+        raise CommandError(*describe_bind_error(error, host, port, "--{} {}")) from None
 
 
-def _enforce_limit(stopping: threading.Event, is_stopped: Callable[[], bool]) -> None:
-    """End the process soon after the server has stopped, or when it does not stop in time."""
-    stopping.wait()
-    deadline = time.monotonic() + LIMIT_S
-    while time.monotonic() < deadline and not is_stopped():
-        time.sleep(0.02)
-    time.sleep(GRACE_S)
-    with suppress(OSError, ValueError):  # the reader of stderr may have gone
-        sys.stderr.flush()
-    os._exit(0 if is_stopped() else 1)
-
-
-# --- log ---------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _logging(terminal: Terminal, level: str, log_format: str, *, show_process: bool) -> Iterator[None]:
-    """Log to stderr in the format of servers while one runs."""
-    formatter = make_formatter(log_format, show_process=show_process, show_traces=terminal.debug)
-    handler = LineHandler(terminal.err, formatter, level)
-    logger.removeHandler(terminal.log)
-    logger.addHandler(handler)
-    logger.setLevel(handler.level)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.addHandler(terminal.log)
-        logger.setLevel(terminal.log.level)
-
-
-def use_json_messages(terminal: Terminal, *, show_process: bool = False) -> None:
-    """Print messages as JSON log lines from now on, so that every line of stderr is one."""
-    formatter = JSONFormatter(show_process=show_process)
-
-    def format_message(level: str, text: str, hint: str | None) -> str:
-        number = _LEVEL_NUMBERS.get(level, logging.INFO)
-        fields: dict[str, Any] = {"name": "toolcrib", "levelno": number, "msg": text}
-        fields["levelname"] = logging.getLevelName(number)
-        return formatter.format(logging.makeLogRecord({**fields, "hint": hint} if hint else fields))
-
-    terminal.message_format = format_message
+def is_public(sockets: Sequence[socket.socket]) -> bool:
+    """Return whether other machines can connect."""
+    return any(not is_loopback(each.getsockname()[0]) for each in sockets)

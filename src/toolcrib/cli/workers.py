@@ -39,7 +39,7 @@ from toolcrib.cli.reload import (
     find_world_writable,
     print_reload,
 )
-from toolcrib.cli.serve import (
+from toolcrib.cli.serving import (
     SIGNALS,
     ServeOptions,
     ServeProcess,

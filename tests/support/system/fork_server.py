@@ -32,7 +32,7 @@ from typing import IO, Any, NamedTuple, Self
 
 ROOT = Path(__file__).resolve().parents[3]
 PRELOADED = (
-    *("toolcrib.cli.serve_http", "toolcrib.cli.load", "toolcrib.cli.catalog", "toolcrib.policy.access"),
+    *("toolcrib.cli.serve", "toolcrib.cli.load", "toolcrib.cli.catalog", "toolcrib.policy.access"),
     *("toolcrib.policy.audit", "toolcrib.policy.auth", "toolcrib.policy.quota"),
     *("toolcrib.schema.function", "toolcrib.schema.result", "toolcrib.client"),
     *("httptools", "jsonschema_rs", "msgspec.json", "uvicorn", "uvloop"),

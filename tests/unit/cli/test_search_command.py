@@ -12,7 +12,7 @@ from tests.support.servers.http_servers import Served, serving
 from toolcrib import MCPServer
 from toolcrib.cli.load import Loaded
 from toolcrib.cli.output import open_terminal
-from toolcrib.cli.serve import ServeOptions, ServeProcess, Summary
+from toolcrib.cli.serving import ServeOptions, ServeProcess, Summary
 
 from .conftest import CommandLine
 

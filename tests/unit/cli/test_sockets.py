@@ -9,8 +9,8 @@ import pytest
 
 from toolcrib.cli.options import CommandError
 from toolcrib.cli.output import open_terminal
-from toolcrib.cli.serve import Summary
-from toolcrib.cli.serve_http import ServerInfo, bind_sockets, is_public, print_limits
+from toolcrib.cli.serve import ServerInfo, bind_sockets, is_public, print_limits
+from toolcrib.cli.serving import Summary
 from toolcrib.cli.workers import open_worker_sockets, share_address
 from toolcrib.transports.http.server import url_of
 
