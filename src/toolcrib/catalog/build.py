@@ -95,7 +95,10 @@ def build(inputs: FileInputs | LiveInputs) -> tuple[dict[str, Any], list[Finding
         else:
             findings += tool.findings
             tools.append(tool)
-    digest = snapshot.hash or _hash_definitions(tools)
+    digest = snapshot.hash
+    if digest is None:
+        definitions = codec.canonical([tool.definition.to_wire() for tool in tools])
+        digest = hashlib.sha1(definitions, usedforsecurity=False).hexdigest()
     document = {
         "version": digest[:12],
         "hash": digest,
@@ -118,11 +121,6 @@ def log_findings(findings: Iterable[Finding]) -> None:
         logger.warning("catalog: %s", finding)
     if len(serious) > _MAX_WARNINGS:
         logger.warning("catalog: %d more; see catalog_findings()", len(serious) - _MAX_WARNINGS)
-
-
-def _hash_definitions(tools: list[Component]) -> str:
-    definitions = [tool.definition.to_wire() for tool in tools]
-    return hashlib.sha1(codec.canonical(definitions), usedforsecurity=False).hexdigest()
 
 
 @dataclass(slots=True)
@@ -481,7 +479,8 @@ def find_examples(text: str | None) -> list[str]:
             first, end = match[2], find_block_end(lines, number, indent_of(line))
         elif (match := _TITLE.fullmatch(line)) and _UNDERLINE.fullmatch(following):
             number += 1
-            end = _find_next_title(lines, number)
+            underlined = (at for at in range(number, len(lines) - 1) if _UNDERLINE.fullmatch(lines[at + 1]))
+            end = next(filter(lines.__getitem__, underlined), len(lines))
         else:
             continue
         below = _dedent(trim(lines[number:end]))
@@ -491,13 +490,6 @@ def find_examples(text: str | None) -> list[str]:
             found.append("\n".join([first, *below] if first else below))
         number = end
     return found
-
-
-def _find_next_title(lines: list[str], start: int) -> int:
-    for number in range(start, len(lines) - 1):
-        if lines[number] and _UNDERLINE.fullmatch(lines[number + 1]):
-            return number
-    return len(lines)
 
 
 def _dedent(block: list[str]) -> list[str]:
@@ -529,11 +521,8 @@ def _split_examples(block: list[str]) -> list[str]:
         if is_start or not found:
             found.append([])
         found[-1].append(line)
-    return [text for part in found if (text := "\n".join(_dedent_rest(trim(part))))]
-
-
-def _dedent_rest(part: list[str]) -> list[str]:
-    """Dedent the lines below the first, which had a bullet."""
-    if len(part) > 1 and all(line[:1] in ("", " ") for line in part[1:]):
-        return [part[0], *_dedent(part[1:])]
-    return part
+    for number, part in enumerate(found):
+        first, *rest = trim(part) or [""]
+        is_indented = all(line[:1] in ("", " ") for line in rest)  # below a bullet
+        found[number] = [first, *(_dedent(rest) if is_indented else rest)]
+    return [text for part in found if (text := "\n".join(part))]

@@ -51,7 +51,8 @@ def get_catalog_cached(
     Without a `cache`, the `toolcrib.toml` of the current folder may name one under `[catalog]`.
     """
     inputs = find_inputs(adapter, descriptor)
-    path = _choose_path(cache)
+    configured = load_default_config().cache if cache in (None, DEFAULT_CACHE) else None
+    path = configured or Path(cache or DEFAULT_CACHE)
     record = load(path)
     if isinstance(inputs, FileInputs) and record is not None and _is_current(record[1], inputs):
         return record[0]
@@ -65,13 +66,6 @@ def get_catalog_cached(
         facts = {"asked": inputs.key, "named": snapshot.named, "files": snapshot.files}
         store(path, catalog, {"builder": builder, **facts})
     return catalog
-
-
-def _choose_path(cache: PathName | None) -> Path:
-    cache = DEFAULT_CACHE if cache is None else cache
-    if cache is DEFAULT_CACHE and (configured := load_default_config().cache) is not None:
-        return configured
-    return Path(cache)
 
 
 def _is_current(facts: Facts, inputs: FileInputs) -> bool:

@@ -18,7 +18,15 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from toolcrib.catalog.compare_schemas import ANNOTATIONS, GRADES, Change, Grade, compare_schemas, make_change
+from toolcrib.catalog.compare_schemas import (
+    ANNOTATIONS,
+    GRADES,
+    Change,
+    Grade,
+    compare_schemas,
+    make_change,
+    shorten,
+)
 from toolcrib.catalog.lint import LintedTool, Problem, Rule
 from toolcrib.catalog.lint.quality import skeleton
 from toolcrib.catalog.lint.run import SUSPICION_RULES
@@ -264,14 +272,10 @@ def _annotations(schema: Any, pointer: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _label_of(pointer: str) -> str:
-    """Return the parameter or field that a pointer leads to, such as `filter.name`."""
-    named = [after for before, after in pairwise(pointer.split("/")) if before == "properties"]
-    return ".".join(named).replace("~1", "/").replace("~0", "~")
-
-
 def _compare_annotations(before: Mapping[str, Any], now: Mapping[str, Any], pointer: str) -> Iterator[Change]:
-    label = _label_of(pointer)
+    # the parameter or field that the pointer leads to, such as `filter.name`
+    named = [after for before, after in pairwise(pointer.split("/")) if before == "properties"]
+    label = ".".join(named).replace("~1", "/").replace("~0", "~")
     for key in sorted(before.keys() | now.keys()):
         old, new = before.get(key, _MISSING), now.get(key, _MISSING)
         if old is not _MISSING and new is not _MISSING and codec.canonical(old) == codec.canonical(new):
@@ -487,7 +491,8 @@ def find_suspicious(old: LintedTool | None, new: LintedTool) -> Iterator[Change]
         summary = rule.summary.replace("{", "{{").replace("}", "}}")
         template = f"{summary[0].lower()}{summary[1:]}: {{0}}"
         pointer = f"/inputSchema/properties/{problem.parameter}" if problem.parameter else ""
-        yield make_change(rule.code, "suspicious", pointer, template, (_excerpt(problem),))
+        text = shorten(" ".join((problem.excerpt or problem.message).split()), _MAX_EXCERPT)
+        yield make_change(rule.code, "suspicious", pointer, template, (text,))
     addresses = list(_addresses(new))
     hosts = {host for host, _, _ in _addresses(old)} if addresses and old is not None else set()
     for host, pointer, text in addresses:
@@ -535,11 +540,6 @@ def _lint(linted: LintedTool) -> Iterator[tuple[Rule, Problem]]:
 
 def _key(rule: Rule, problem: Problem) -> tuple[str, str]:
     return rule.code, problem.excerpt or problem.message
-
-
-def _excerpt(problem: Problem) -> str:
-    text = " ".join((problem.excerpt or problem.message).split())
-    return text if len(text) <= _MAX_EXCERPT else f"{text[: _MAX_EXCERPT - 3]}..."
 
 
 def _addresses(linted: LintedTool) -> Iterator[tuple[str, str, str]]:

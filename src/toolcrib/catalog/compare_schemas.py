@@ -97,12 +97,12 @@ def make_change(
         )
         start = max(0, same - _CONTEXT)
         before, now = (f"...{text[start:]}" if start else text for text in (before, now))
-    names = tuple(_shorten(name, _MAX_NAME) for name in names)
-    before, now = (None if text is None else _shorten(text, _MAX_VALUE) for text in (before, now))
+    names = tuple(shorten(name, _MAX_NAME) for name in names)
+    before, now = (None if text is None else shorten(text, _MAX_VALUE) for text in (before, now))
     return Change(code, grade, pointer, template, names, before, now)
 
 
-def _shorten(text: str, limit: int) -> str:
+def shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 

@@ -138,16 +138,15 @@ def _restore_parts(node: Any, parts: list[Node]) -> Node:
             found[keyword] = _restore(found[keyword], [part.get(keyword) for part in parts])
     if "prefixItems" in found:
         found["prefixItems"] = [
-            _restore(item, [part["prefixItems"][index] for part in parts if _has_item(part, index)])
+            _restore(
+                item,
+                [part["prefixItems"][index] for part in parts if len(part.get("prefixItems", ())) > index],
+            )
             for index, item in enumerate(found["prefixItems"])
         ]
     if found.get("type") == "object":
         _restore_properties(found, parts)
     return found
-
-
-def _has_item(part: Node, index: int) -> bool:
-    return len(part.get("prefixItems", ())) > index
 
 
 def _restore_properties(found: Node, parts: list[Node]) -> None:
@@ -299,12 +298,11 @@ class _TooLargeError(Exception):
 @dataclass(slots=True)
 class Expansion:
     """An expanded schema. `cuts` are the places where recursion ends, after `levels` of it, with the name of
-    what contains itself; `notes` say what else was changed."""
+    what contains itself."""
 
     levels: int
     tree: Node = field(default_factory=dict)
     cuts: list[tuple[Path, str]] = field(default_factory=list)
-    notes: list[tuple[Path, str]] = field(default_factory=list)
 
 
 def expand(schema: Any, levels: tuple[int, ...] = _LEVELS, mark: str = "") -> Expansion:
@@ -361,28 +359,21 @@ class _Expander:
             if keyword in node:
                 place = pointer((*path, keyword))
                 raise ExpansionError(f"{place} depends on where it is used; only $ref is followed")
-        values = self._modernize(node)
-        unknown = [key for key in values if key not in _KNOWN]
-        if extra := sorted(key for key in unknown if key[0:1] != "$" and key not in ("definitions", "id")):
-            self.result.notes.append((path, f"{', '.join(extra)}: not a keyword of JSON Schema, left out"))
-        known = {key: value for key, value in values.items() if key in _KNOWN}
+        known = {key: value for key, value in self._modernize(node).items() if key in _KNOWN}
         found = map_subschemas(known, path, lambda inner, here: self.expand(inner, here, inside))
         if isinstance(reference, str):
             target = self._follow(reference, path, inside)
             found = {**found, "allOf": [*found.get("allOf", ()), target]}
-        return self._merge(found, path) if "allOf" in found else found
+        return self._merge(found) if "allOf" in found else found
 
-    def _merge(self, node: Node, path: Path) -> Node:
+    def _merge(self, node: Node) -> Node:
         """Merge `allOf` into the schema, if that gives one plain schema."""
         parts = node["allOf"]
         if len(parts) == 1 and not node.keys() - ANNOTATIONS - {"allOf"}:
             return {**parts[0], **{key: value for key, value in node.items() if key != "allOf"}}
         has_mark = self.mark and self.mark.encode() in codec.encode(node)
         merged = flatten(node) if self.can_merge and not has_mark else None
-        if merged is None or "anyOf" in merged or merged.get("not", {}) != {}:
-            return node
-        self.result.notes.append(((*path, "allOf"), "merged into the schema around it"))
-        return merged
+        return node if merged is None or "anyOf" in merged or merged.get("not", {}) != {} else merged
 
     def _follow(self, reference: str, path: Path, inside: tuple[tuple[str, Path], ...]) -> Node:
         if reference.startswith("#") and not reference.startswith("#/") and reference != "#":

@@ -301,7 +301,11 @@ class SearchIndex:
     def _score(self, terms: Mapping[str, Mapping[str, float]]) -> tuple[dict[int, float], dict[int, float]]:
         """Return for each tool the sum over the words of the query, and which share of them it has. A common
         word finds nothing that no rarer one finds."""
-        rarities = {word: self._rarity(word, forms) for word, forms in terms.items()}
+        counts = {form: len(self._found.get(form, ())) for forms in terms.values() for form in forms}
+        rarities = {
+            word: self._idf(counts[stem(word)] or max(map(counts.__getitem__, forms)))
+            for word, forms in terms.items()
+        }
         total, common = sum(rarities.values()) or 1.0, max(_MIN_COMMON, len(self._tools) // 10)
         sums: dict[int, float] = {}
         covered: dict[int, float] = {}
@@ -319,10 +323,6 @@ class SearchIndex:
                 sums[number] = sums.get(number, 0.0) + score
                 covered[number] = covered.get(number, 0.0) + rarities[word] / total
         return sums, covered
-
-    def _rarity(self, word: str, forms: Mapping[str, float]) -> float:
-        own = len(self._found.get(stem(word), ()))
-        return self._idf(own or max(len(self._found.get(form, ())) for form in forms))
 
     def _idf(self, count: int) -> float:
         return math.log(1 + (len(self._tools) - count + 0.5) / (count + 0.5))

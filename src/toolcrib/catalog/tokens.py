@@ -95,7 +95,10 @@ def estimate(text: str) -> int:
     """Return about how many tokens a text has."""
     if text.isascii():
         return round(sum(map(_ENGLISH_COSTS.__getitem__, _ASCII_PIECES.findall(text))))
-    return round(sum(map(_costs_for(text).__getitem__, _PIECES.findall(text))))
+    costs, accents = _ENGLISH_COSTS, len(_ACCENTED.findall(text))  # accented letters tell the language
+    if accents * 100 >= len(text):
+        costs = _EASTERN_COSTS if len(_EASTERN.findall(text)) * 12 > accents else _WESTERN_COSTS
+    return round(sum(map(costs.__getitem__, _PIECES.findall(text))))
 
 
 def cost_of(definition: ToolDefinition) -> int:
@@ -112,14 +115,6 @@ def cost_of(definition: ToolDefinition) -> int:
     return estimate(codec.write(shown).decode())
 
 
-def _costs_for(text: str) -> _Costs:
-    """Return the costs for the language of a text, which its accented letters tell."""
-    accents = len(_ACCENTED.findall(text))
-    if accents * 100 < len(text):
-        return _ENGLISH_COSTS
-    return _EASTERN_COSTS if len(_EASTERN.findall(text)) * 12 > accents else _WESTERN_COSTS
-
-
 def _cost_of_piece(piece: str, words: tuple[float, ...]) -> float:
     first = piece[0]
     if first.isalpha() and first.isascii():
@@ -131,10 +126,15 @@ def _cost_of_piece(piece: str, words: tuple[float, ...]) -> float:
     has_sign = len(piece) > 1 and not first.isalpha() and not _OTHER_SCRIPT.match(first)
     core = piece[1:] if has_sign else piece
     if _OTHER_SCRIPT.match(core):
-        return _cost_of_run(core)
+        point = max(map(ord, core[:8]))  # of the beginning of a run
+        start, each = next(costs for last, *costs in _SCRIPTS if point <= last)
+        return start + each * len(core)
     if core[0].isalpha():
         return _cost_of_word(core, words if first == " " or not has_sign else _AFTER_SIGN)
-    return _cost_of_signs(piece.strip())
+    signs = piece.strip()
+    is_line = len(set(signs)) == 1  # ----, ....
+    cost = 1.0 + len(signs) // 16 if is_line else _look_up(_SIGNS, len(signs), 0.5)
+    return cost if signs.isascii() else max(cost, 0.7 * len(signs))
 
 
 def _cost_of_word(word: str, words: tuple[float, ...]) -> float:
@@ -145,21 +145,6 @@ def _cost_of_word(word: str, words: tuple[float, ...]) -> float:
     else:
         table = _MIXED
     return _look_up(table, len(word))
-
-
-def _cost_of_signs(signs: str) -> float:
-    is_line = len(set(signs)) == 1  # ----, ....
-    cost = 1.0 + len(signs) // 16 if is_line else _look_up(_SIGNS, len(signs), 0.5)
-    return cost if signs.isascii() else max(cost, 0.7 * len(signs))
-
-
-def _cost_of_run(run: str) -> float:
-    """Return the cost of a run of another script; the highest code point of its beginning decides."""
-    point = max(map(ord, run[:8]))
-    for last, start, each in _SCRIPTS:
-        if point <= last:
-            return start + each * len(run)
-    raise AssertionError("unreachable: the table covers all code points")
 
 
 def _look_up(table: tuple[float, ...], length: int, step: float = _STEP) -> float:

@@ -344,7 +344,11 @@ def map_names(
     wanted = list(dict.fromkeys(names))
     found = {name: name for name in wanted if pattern.fullmatch(name)}
     taken = set(found)
-    drafts = {name: _replace_characters(name, pattern) for name in sorted(wanted) if name not in found}
+    drafts: dict[str, str] = {}
+    for name in sorted(wanted):
+        if name not in found:
+            text = "".join(letter if pattern.fullmatch(f"_{letter}") else "_" for letter in name)
+            drafts[name] = text if text and pattern.match(text) else f"_{text}"
     uses = Counter(drafts.values())
     for name, draft in drafts.items():
         text = shorten_name(name, MAX_NAME) if draft == name else draft
@@ -354,11 +358,6 @@ def map_names(
         found[name] = text
         taken.add(text)
     return {name: found[name] for name in wanted}
-
-
-def _replace_characters(name: str, pattern: re.Pattern[str]) -> str:
-    text = "".join(letter if pattern.fullmatch(f"_{letter}") else "_" for letter in name)
-    return text if text and pattern.match(text) else f"_{text}"
 
 
 def _with_digest(text: str, name: str, taken: Iterable[str]) -> str:

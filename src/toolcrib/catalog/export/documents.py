@@ -59,11 +59,12 @@ class Prompt(Exporter):
         tree = _expand(tool.definition.input_schema)
         lines = [f"- {name}: {' '.join(first_line(tool).split())}".rstrip()]
         required = tree.get("required", ())
-        lines += [
-            f"  {_write_parameter(parameter, schema, parameter in required)}"
-            for parameter, schema in tree.get("properties", {}).items()
-            if not is_nothing(schema)
-        ]
+        for parameter, schema in tree.get("properties", {}).items():
+            if not is_nothing(schema):
+                text = " ".join(str(schema.get("description", "")).split())
+                shown = parameter if parameter.isprintable() and parameter.strip() else show_value(parameter)
+                mark = "" if parameter in required else "?"
+                lines.append(f"  {shown}{mark} ({describe_value(schema)}){': ' + text if text else ''}")
         lines += ["  e.g. " + example.replace("\n", "\n       ") for example in examples_of(tool)]
         text = "\n".join(lines)
         return ExportedTool(tool, text, text)
@@ -86,13 +87,6 @@ class Prompt(Exporter):
         else:
             answer["result"] = result.structured_content if result.is_structured else result_text(result)
         return {"tool_result": answer}
-
-
-def _write_parameter(name: str, node: Node, is_required: bool) -> str:
-    text = " ".join(str(node.get("description", "")).split())
-    mark = "" if is_required else "?"
-    shown = name if name.isprintable() and name.strip() else show_value(name)
-    return f"{shown}{mark} ({describe_value(node)}){': ' + text if text else ''}"
 
 
 def _expand(schema: Mapping[str, Any]) -> Node:
@@ -174,8 +168,14 @@ def _write_tool(definition: ToolDefinition) -> str:
             for name, text in definition.raises
         ]
         parts.append("**Errors**\n\n" + "\n".join(lines))
-    parts.append(_write_metadata(definition))
-    return "\n\n".join(part for part in parts if part)
+    lines = []
+    if hints := describe_hints(definition.annotations):
+        lines.append(f"- Hints: {hints}")
+    if definition.tags:
+        lines.append(f"- Tags: {', '.join(escape(tag) for tag in definition.tags)}")
+    if definition.version:
+        lines.append(f"- Version: {escape(definition.version)}")
+    return "\n\n".join([*parts, *(["\n".join(lines)] if lines else [])])
 
 
 def _write_parameters(tree: Node) -> str:
@@ -207,17 +207,6 @@ def _write_result(definition: ToolDefinition) -> str:
     except SkippedError:
         expression = "structured data"
     return f"**Result**: {expression}{'. ' + escape(text) if text else ''}"
-
-
-def _write_metadata(definition: ToolDefinition) -> str:
-    lines = []
-    if hints := describe_hints(definition.annotations):
-        lines.append(f"- Hints: {hints}")
-    if definition.tags:
-        lines.append(f"- Tags: {', '.join(escape(tag) for tag in definition.tags)}")
-    if definition.version:
-        lines.append(f"- Version: {escape(definition.version)}")
-    return "\n".join(lines)
 
 
 # --- schemas in words ---------------------------------------------------------------------------------------

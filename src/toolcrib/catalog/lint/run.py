@@ -46,17 +46,13 @@ ENTRY_POINTS = "toolcrib.lint"
 _MODULES = {"quality": quality, "injected": injected}
 
 
-def _read_rule(entry: dict[str, Any]) -> Rule:
-    for key in ("check", "check_all"):
-        if key in entry:
-            module, _, function = entry[key].partition(".")
-            entry[key] = getattr(_MODULES[module], function)
-    return Rule(**entry)
-
-
 _DATA = tomllib.loads(Path(__file__).with_name("data").joinpath("rules.toml").read_text("utf-8"))
+for _entry in (entry for entries in _DATA["rules"].values() for entry in entries):
+    for _key in _entry.keys() & {"check", "check_all"}:
+        _module, _, _function = _entry[_key].partition(".")
+        _entry[_key] = getattr(_MODULES[_module], _function)
 GROUPS: Mapping[str, tuple[Rule, ...]] = MappingProxyType(
-    {str(group): tuple(map(_read_rule, entries)) for group, entries in _DATA["rules"].items()}
+    {group: tuple(Rule(**entry) for entry in entries) for group, entries in _DATA["rules"].items()}
 )
 RULES: Mapping[str, Rule] = MappingProxyType({rule.code: rule for rules in GROUPS.values() for rule in rules})
 """The built-in rules by code."""
