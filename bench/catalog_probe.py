@@ -136,8 +136,7 @@ def time_scan(options: argparse.Namespace) -> dict[str, Any]:
 
 def time_cached(options: argparse.Namespace) -> dict[str, Any]:
     """A catalog built from source, and the same one from its cache."""
-    from toolcrib.catalog.build import build_catalog
-    from toolcrib.catalog.cache import get_catalog_cached
+    from toolcrib.catalog.build import build_catalog, get_catalog_cached
 
     cache = options.folder.parent / "catalog.json"
     get_catalog_cached(options.folder, cache)

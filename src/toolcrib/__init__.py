@@ -40,8 +40,7 @@ from toolcrib.sources import collect
 from toolcrib.sources.applications import APIApplication, Application
 
 if TYPE_CHECKING:
-    from toolcrib.catalog.build import build_catalog
-    from toolcrib.catalog.cache import get_catalog_cached
+    from toolcrib.catalog.build import build_catalog, get_catalog_cached
 
 logs.install_filter()
 
@@ -81,7 +80,7 @@ __all__ = [
     "validate_tool_schema",
 ]
 
-_LAZY = {"build_catalog": "toolcrib.catalog.build", "get_catalog_cached": "toolcrib.catalog.cache"}
+_LAZY = {"build_catalog": "toolcrib.catalog.build", "get_catalog_cached": "toolcrib.catalog.build"}
 """Names whose modules are imported on first use: a server needs none of them to start."""
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib import ToolRegistry, build_catalog, get_catalog_cached
-from toolcrib.catalog.cache import seal, unseal
+from toolcrib.catalog.build import seal, unseal
 from toolcrib.validation.validator import check_schema
 
 HINTS = {

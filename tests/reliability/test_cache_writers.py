@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.catalog.cache import load, store
+from toolcrib.catalog.build import load, store
 from toolcrib.config.atomic_file import STALE_S
 
 pytestmark = pytest.mark.row("G5")
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.row("G5")
 WRITER = """\
 import sys
 from pathlib import Path
-from toolcrib.catalog.cache import load, store
+from toolcrib.catalog.build import load, store
 
 path, writer, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 for turn in range(count):
@@ -125,7 +125,7 @@ FULL = """\
 import logging, os, sys
 from pathlib import Path
 from toolcrib import build_catalog, get_catalog_cached
-from toolcrib.catalog.cache import load, store
+from toolcrib.catalog.build import load, store
 
 logging.basicConfig(format="%(message)s")
 folder, adapter = Path(sys.argv[1]), sys.argv[2]

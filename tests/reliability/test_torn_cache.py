@@ -11,7 +11,7 @@ import pytest
 from tests.support.records.catalogs import ADAPTER, MODELS
 from tests.support.system.source_folders import write
 from toolcrib import build_catalog, get_catalog_cached
-from toolcrib.catalog.cache import unseal
+from toolcrib.catalog.build import unseal
 
 pytestmark = pytest.mark.row("G4")
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from toolcrib.agents.provider import Event, Final, SessionCtx, Status, Token, ToolAnswer, ToolCall
 from toolcrib.catalog.export import ToolCall as ExportedCall
-from toolcrib.catalog.export.documents import Prompt
+from toolcrib.catalog.export.formats import Prompt
 from toolcrib.errors import AgentError, ConfigurationError
 from toolcrib.processes import GRACE_S, ChildProcess, StartError
 from toolcrib.validation import codec

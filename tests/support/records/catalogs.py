@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from toolcrib.catalog.cache import load, store
+from toolcrib.catalog.build import load, store
 
 ADAPTER = '''\
 from mcp.server.fastmcp import FastMCP

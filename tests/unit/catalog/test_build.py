@@ -16,12 +16,12 @@ from tests.support.definitions.document_z import Memory
 from toolcrib import Application, MCPServer, Tool, ToolRegistry, build_catalog, get_catalog_cached, tool
 from toolcrib.catalog.build import (
     ANY_TYPE,
+    DEFAULT_CACHE,
     catalog_findings,
     find_examples,
     function_schema,
     prompt_lines,
 )
-from toolcrib.catalog.cache import DEFAULT_CACHE
 from toolcrib.errors import ConfigurationError, InvalidToolError, SourceError
 from toolcrib.validation import codec
 from toolcrib.validation.validator import check_schema

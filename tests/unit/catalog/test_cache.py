@@ -18,7 +18,7 @@ import pytest
 from tests.support.records.catalogs import ADAPTER, MARK, MODELS, mark
 from tests.support.system.source_folders import write
 from toolcrib import ToolRegistry, build_catalog, get_catalog_cached
-from toolcrib.catalog.cache import MAX_BYTES, load, seal, store, unseal
+from toolcrib.catalog.build import MAX_BYTES, load, seal, store, unseal
 from toolcrib.config.atomic_file import STALE_S, read_file, write_file
 
 CACHE = Path(".cache/tool_catalog.json")

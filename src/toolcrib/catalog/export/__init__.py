@@ -29,8 +29,16 @@ from toolcrib.catalog.export.base import (
     result_text,
 )
 from toolcrib.catalog.export.dialect import ArgumentDecoder, Dialect, SkippedError, map_names
-from toolcrib.catalog.export.documents import MCP, Markdown, Prompt
-from toolcrib.catalog.export.providers import Anthropic, Bedrock, Gemini, OpenAI, OpenAIResponses
+from toolcrib.catalog.export.formats import (
+    MCP,
+    Anthropic,
+    Bedrock,
+    Gemini,
+    Markdown,
+    OpenAI,
+    OpenAIResponses,
+    Prompt,
+)
 from toolcrib.catalog.tokens import estimate
 from toolcrib.component import Component
 from toolcrib.content import Result

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.catalog.export.dialect import map_names
-from toolcrib.catalog.export.providers import ANTHROPIC, GEMINI, OPENAI
+from toolcrib.catalog.export.formats import ANTHROPIC, GEMINI, OPENAI
 from toolcrib.names import shorten_name
 
 RULE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")

@@ -13,7 +13,7 @@ from toolcrib.catalog.export.dialect import (
     SkippedError,
     rewrite_schema,
 )
-from toolcrib.catalog.export.providers import (
+from toolcrib.catalog.export.formats import (
     ANTHROPIC,
     BEDROCK,
     GEMINI,

@@ -8,7 +8,7 @@ import pytest
 
 from toolcrib import Tool, tool
 from toolcrib.catalog.export import export
-from toolcrib.catalog.export.documents import escape, escape_lines
+from toolcrib.catalog.export.formats import escape, escape_lines
 
 
 @tool(read_only=True, tags=["money"], title="Price")
