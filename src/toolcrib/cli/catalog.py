@@ -34,7 +34,7 @@ from toolcrib.config import LockConfig
 from toolcrib.dispatch.tool_search import CALL, SEARCH
 from toolcrib.errors import Location, SourceError
 from toolcrib.registry.selection import KINDS, name_kinds
-from toolcrib.sources.described import describe, describe_entry
+from toolcrib.sources.described import ListedTool, describe, describe_entry
 from toolcrib.sources.targets import LOCK_NAME, is_address
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -73,11 +73,14 @@ class ToolSource:
                 raise CommandError(f"{option} requires a running server", "give its URL, or --command")
         return None
 
-    def open(self, terminal: Terminal) -> Catalog:
-        """Return the catalog of the targets. Raise CommandError for one that does not exist."""
+    def open(self, terminal: Terminal, *, as_listed: bool = False) -> Catalog:
+        """Return the catalog of the targets. Raise CommandError for one that does not exist.
+
+        With `as_listed`, definitions of a running server that toolcrib would refuse are kept, with warnings.
+        """
         if (remote := self.remote) is not None:
             label = ", ".join(self.targets) or " ".join(remote.target)
-            listed, about = remote.run(_list_remote, terminal)
+            listed, about = remote.run(partial(_list_remote, as_listed=as_listed), terminal)
             if _has_search_tools(item.name for item in listed):
                 text = f"{label} lists search tools instead of its tools; the others are not included"
                 terminal.message("warning", text, "serve it with --search never, or call the search tools")
@@ -289,11 +292,12 @@ def matches_template(tool: Component, uri: str) -> bool:
     return template is not None and template.match(uri) is not None
 
 
-async def _list_remote(client: Client) -> tuple[list[Component], str]:
+async def _list_remote(client: Client, *, as_listed: bool) -> tuple[list[Component], str]:
     """Return the tools, resources and prompts of a server, and its name and protocol."""
     info = client.server_info
     name = " ".join(str(info[key]) for key in ("name", "version") if info.get(key)) or "the server"
-    tools = [describe(tool.definition) for tool in await client.list_tools()]
+    make = ListedTool if as_listed else describe
+    tools = [make(tool.definition) for tool in await client.list_tools()]
     listed = [*tools, *await list_remote_features(client)]
     return listed, f"{name}, MCP {client.protocol_version}"
 

@@ -88,7 +88,7 @@ def list_tools(
 
     A TARGET is a Python file, folder, module, module:object, toolcrib.toml or the URL of an MCP server.
     """
-    found = source.open(terminal)
+    found = source.open(terminal, as_listed=True)
     try:
         found.components = select(found.components, include, exclude)
     except ConfigurationError as error:
@@ -152,7 +152,7 @@ def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> in
     given: dict[str, Any] = {}
     timeout_s: float | None = DEFAULT_TIMEOUT_S
     if source.remote is not None:
-        tool, run = find_component(source.open(terminal), name), details["Runs"]
+        tool, run = find_component(source.open(terminal, as_listed=True), name), details["Runs"]
     else:
         loaded, tool, *_ = load_named(name, source.targets, terminal)
         run = tool.options.run
@@ -225,7 +225,7 @@ def search(terminal: Terminal, words: Sequence[str], source: ToolSource, limit: 
     query = " ".join(words)
     if not any(letter.isalnum() for letter in query):
         raise CommandError(f"'{query}' contains no words", "describe the tool: toolcrib search delete file")
-    found = source.open(terminal)
+    found = source.open(terminal, as_listed=True)
     index = SearchIndex(found.tools)
     similar = _correct(split_words(query), index, found.tools)
     hits = index.search(" ".join(similar.get(word, word) for word in split_words(query)), limit)

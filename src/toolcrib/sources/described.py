@@ -14,7 +14,7 @@ from typing import Any
 
 from toolcrib.component import Component, Tool
 from toolcrib.definition import ToolDefinition
-from toolcrib.errors import NO_LOCATION, InvalidToolError, Location, ToolError
+from toolcrib.errors import NO_LOCATION, DefinitionError, Finding, InvalidToolError, Location, ToolError
 from toolcrib.options import OptionFields, ToolOptions
 from toolcrib.registry.prompts import Prompt
 from toolcrib.registry.resources import Resource
@@ -47,6 +47,30 @@ def describe(definition: ToolDefinition) -> Component:
     info.source = definition.source
     build = partial(_build, definition)
     return Tool(info, definition.name, options_in(definition), build, definition)
+
+
+class ListedTool(Tool):
+    """A tool as another server lists it: shown whatever it is, even if it could not be one of ours."""
+
+    __slots__ = ("_listed",)
+
+    def __init__(self, definition: ToolDefinition) -> None:
+        info = HandlerInfo(MissingHandler(definition.name))
+        info.source = definition.source
+        build = partial(_build, definition)
+        super().__init__(info, definition.name, options_in(definition), build, definition)
+        self._listed = definition
+
+    @property
+    def definition(self) -> ToolDefinition:
+        return self._listed
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        try:
+            return super().findings
+        except DefinitionError as error:
+            return tuple(replace(finding, level="warning", line=None) for finding in error.all_findings)
 
 
 def is_described(tool: Component) -> bool:

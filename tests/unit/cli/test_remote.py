@@ -85,19 +85,17 @@ def test_the_json_has_the_shape_of_a_local_list(cli: CommandLine, address: str) 
     assert there["findings"] == []
 
 
-def test_problems_of_remote_tools_are_findings(cli: CommandLine) -> None:
+def test_problems_of_remote_tools_are_warnings(cli: CommandLine) -> None:
     fine = {"name": "fine", "description": "Fine.", "inputSchema": {"type": "object"}}
-    odd = {**fine, "name": "o d d\x1b[2J"}
-    bad = {"name": "bad", "description": "a\u200bb\x1b[2J", "inputSchema": {"type": "string"}, "icons": [1]}
-    command = write_server(cli, fine, odd, bad)
+    odd = {"name": "o d d", "description": "a\u200bb\x1b[2J", "inputSchema": {"type": "string"}, "icons": [1]}
+    command = write_server(cli, fine, odd)
     document = cli.json("list", "--command", command, "--json")
-    assert [tool["name"] for tool in document["tools"]] == ["fine", odd["name"]]
-    levels = {(finding["tool"], finding["level"]) for finding in document["findings"]}
-    assert levels == {("bad", "error"), (odd["name"], "warning")}
+    assert [tool["name"] for tool in document["tools"]] == ["fine", "o d d"]
+    assert {finding["tool"] for finding in document["findings"]} == {"o d d"}
+    assert {finding["level"] for finding in document["findings"]} == {"warning"}
     done = cli.run("list", "--command", command)
-    assert done.exit_code == 1
+    assert done.exit_code == 0
     assert "\x1b" not in done.stdout + done.stderr
-    assert "error: " in done.stderr
     assert "warning: " in done.stderr
 
 
