@@ -145,8 +145,7 @@ def load_for_serving(
     server.dispatcher.keeps_results = server.settings.keeps_sessions
     _configure_search(server, search, loader.configs)
     for kind, registry in registries_of(server).items():
-        if server not in loader.servers:
-            loaded.findings += registry.add_all(tool for tool in tools if tool.kind == kind).findings
+        loaded.findings += registry.add_all(tool for tool in tools if tool.kind == kind).findings
         loaded.findings += registry.check()
     try:
         apply_policy(server, loader.configs)
@@ -176,26 +175,19 @@ def make_server(
     name: str | None = None,
     timeout_s: float | None = None,
 ) -> MCPServer:
-    """Return a server for the tools.
-
-    Where the targets hold one server object and it has exactly these tools, it is used itself, so that
-    changes by its tools take effect; otherwise a new server gets its settings.
-    """
+    """Return a server without tools: the server object in the targets if there is one, so that changes by its
+    tools take effect, else a new one."""
     servers = list(dict.fromkeys(item for item in loader.servers if isinstance(item, MCPServer)))
     own = servers[0] if len(servers) == 1 else None
     if len(servers) > 1 and any(server.has_guards for server in servers):
         names = ", ".join(server.name for server in servers)
         hint = "use one target at a time, or move the policy into toolcrib.toml"
         raise CommandError(f"Several servers, of which one has a policy or middleware: {names}", hint)
-    rule = loader.name_rule
-    if own is None:
-        server = MCPServer(dynamic=dynamic)
-    elif tools and rule in (None, own.registry.rule) and _has_exactly(own, tools):
-        server = own
-        server.dynamic |= dynamic
-    else:
-        server = _copy_settings(own, dynamic)
-    if rule is not None:
+    server = MCPServer() if own is None else own
+    server.dynamic |= dynamic
+    for registry in registries_of(server).values():
+        registry.remove_tools([entry.tool for entry in registry.entries()])  # not all of them may be chosen
+    if (rule := loader.name_rule) is not None:
         server.registry.rule = server.prompts.rule = rule
     adopted = getattr(_find_adopted(tools), "name", None)
     server.name = name or loader.first_setting("name") or adopted or server.name
@@ -220,37 +212,6 @@ def _find_adopted(tools: Sequence[Component]) -> Any:
         servers = [tool.owner.server for tool in tools if tool.owner is not None]
         servers += [program.server for program in running_programs() if program.server is not None]
     return servers[0] if len({id(server) for server in servers}) == 1 else None
-
-
-def _has_exactly(server: MCPServer, tools: Sequence[Component]) -> bool:
-    """Return whether a server has these tools, resources and prompts and no others, enabled and disabled
-    alike."""
-    entries = [entry for registry in registries_of(server).values() for entry in registry.entries()]
-    there = [(id(e.tool.origin), e.tool.reference, e.tool.version, e.enabled) for e in entries]
-    given = [(id(t.origin), t.reference, t.version, t.options.enabled) for t in tools]
-    return sorted(there, key=str) == sorted(given, key=str)
-
-
-def _copy_settings(own: MCPServer, dynamic: bool) -> MCPServer:
-    """Return a new server with the settings and extensions of another, and none of its tools."""
-    registry, search = own.registry, own.dispatcher.tool_search
-    server = MCPServer(
-        own.name,
-        core_engine=own.core_engine,
-        lifespan=None if own.lifespan is None else own.lifespan.function,
-        dynamic=dynamic or own.dynamic,
-        name_rule=registry.rule,
-        on_duplicate=registry.on_duplicate,
-        separator=registry.separator,
-        timeout_s=own.dispatcher.timeout_s,
-        max_result_tokens=own.dispatcher.max_result_tokens,
-        large_results=own.dispatcher.large_results,
-        policy=None if own.enforcer is None else own.enforcer.policy,
-    )
-    server.publish_search(*(("never", None) if search is None else (search.mode, search.budget_tokens)))
-    server.settings = replace(own.settings, dynamic=server.dynamic)
-    server.copy_extensions(own)
-    return server
 
 
 def _configure_search(server: MCPServer, requested: SearchMode | None, configs: Sequence[Config]) -> None:

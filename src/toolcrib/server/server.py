@@ -440,15 +440,6 @@ class MCPServer(Registration):
         """Whether a policy or middleware of its own stands before its tools."""
         return self.enforcer is not None or bool(self._middleware)
 
-    def copy_extensions(self, other: MCPServer) -> None:
-        """Use the middleware, methods, mounts and routes of another server too."""
-        self._middleware += other._middleware
-        self._methods += other._methods
-        self._mounts += other._mounts
-        self._routes += other._routes
-        if self._middleware:
-            self._compose()
-
     def asgi(self, **options: Any) -> Any:
         """Return an ASGI application with this server at `path` ("/mcp"), for uvicorn or to be mounted.
 

@@ -111,6 +111,9 @@ class CommandLine:
 
     def run(self, *arguments: str, stdin: str | None = None) -> Result:
         done = Runner().invoke(app, list(arguments), input=stdin)
+        for name, module in list(sys.modules.items()):  # every command is a process of its own
+            if str(getattr(module, "__file__", "")).startswith(str(self.folder)):
+                del sys.modules[name]
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
         return done
@@ -120,13 +123,9 @@ class CommandLine:
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandLine]:
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    before = set(sys.modules)
-    yield CommandLine(tmp_path)
-    for name, module in list(sys.modules.items()):
-        if name not in before and str(getattr(module, "__file__", "")).startswith(str(tmp_path)):
-            del sys.modules[name]
+    return CommandLine(tmp_path)
