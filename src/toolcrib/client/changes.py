@@ -12,6 +12,7 @@ import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.client.session import Listeners, Peer, Session
@@ -40,7 +41,7 @@ class ChangeWatcher:
         self._lists: dict[str, list[_Listener]] = {}
         self._resources: dict[str, list[_Listener]] = {}
         self._stream: _ListenStream | None = None
-        self._next: _ListenStream | None = None
+        self._is_due = False  # it is opened at the end of this turn of the event loop
 
     # --- lists ---
 
@@ -156,108 +157,91 @@ class ChangeWatcher:
 
     async def _ask(self, is_new: bool) -> Mapping[str, Any]:
         """Return the notifications that the server agrees to send, asking for more if something is new."""
-        stream = self._next or (None if is_new else self._stream)
-        if stream is None:
-            stream = self._next = _ListenStream(self._session, self._stream, self._changed_all)
-            # Later in this turn of the event loop: what is added together shares one request.
-            asyncio.get_running_loop().call_soon(self._open, stream)
-        return await asyncio.shield(stream.granted)
+        if is_new and not self._is_due:
+            loop, self._is_due = asyncio.get_running_loop(), True
+            self._stream = _ListenStream(loop.create_future(), self._stream)
+            loop.call_soon(self._open, self._stream)  # what is added together shares one request
+        granted: Mapping[str, Any] = {}
+        while (stream := self._stream) is not None:
+            granted = await asyncio.shield(stream.granted)
+            if stream is self._stream:
+                break  # else another one has taken its place
+        return granted
 
     def _open(self, stream: _ListenStream) -> None:
-        self._next = None
+        self._is_due = False
         wanted: dict[str, Any] = {_FILTERS[kind]: True for kind in self._lists}
         if self._resources:
             wanted[_RESOURCES] = list(self._resources)
-        if not wanted:
-            stream.resolve({})
-            stream.end_older()
+        stream.task = self._session.spawn(self._listen(stream, wanted)) if wanted else None
+        if stream.task is None:
             self._stream = None
-            return
-        self._stream = stream
-        stream.start(wanted, self._timeout_s, self._ended)
+            stream.end()
 
-    def _ended(self, stream: _ListenStream) -> None:
-        """Keep the older stream if the server does not open another."""
-        if self._stream is stream:
-            self._stream = stream.older
+    async def _listen(self, stream: _ListenStream, wanted: Mapping[str, Any]) -> None:
+        """Listen until the server refuses, again when the stream breaks off."""
+        acknowledged = 0
 
-
-class _ListenStream:
-    """One `subscriptions/listen`, repeated when it breaks off."""
-
-    def __init__(self, session: Session, older: _ListenStream | None, on_gap: Callable[[], object]) -> None:
-        self.granted: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
-        self.older = older
-        self._session = session
-        self._on_gap = on_gap
-        self._task: asyncio.Task[None] | None = None
-        self._acknowledged = 0
-
-    def resolve(self, granted: Mapping[str, Any]) -> None:
-        if not self.granted.done():
-            self.granted.set_result(granted)
-
-    def start(
-        self, wanted: Mapping[str, Any], timeout_s: float, on_end: Callable[[_ListenStream], object]
-    ) -> None:
-        self._task = self._session.spawn(self._run(wanted, timeout_s, on_end))
-        if self._task is None:
-            self.resolve({})
-
-    def end(self, granted: Mapping[str, Any]) -> None:
-        """End this stream and older ones in favour of one that grants this."""
-        self.resolve(granted)
-        self.end_older()
-        if self._task is not None:
-            self._task.cancel()
-
-    def end_older(self) -> None:
-        older, self.older = self.older, None
-        if older is not None:
-            older.end(self.granted.result())
-
-    async def _run(
-        self, wanted: Mapping[str, Any], timeout_s: float, on_end: Callable[[_ListenStream], object]
-    ) -> None:
-        timer = asyncio.get_running_loop().call_later(timeout_s, self.resolve, {})
-        try:
-            await self._listen(wanted)
-            on_end(self)
-        finally:
-            timer.cancel()
-            self.resolve({})
-
-    async def _listen(self, wanted: Mapping[str, Any]) -> None:
         def acknowledge(granted: Any) -> None:
-            self._acknowledged += 1
-            self.resolve(wanted if granted is None else granted if isinstance(granted, Mapping) else {})
-            self.end_older()
-            if self._acknowledged > 1:
-                self._on_gap()
+            nonlocal acknowledged
+            acknowledged += 1
+            stream.resolve(wanted if granted is None else granted if isinstance(granted, Mapping) else {})
+            stream.end_older()
+            if acknowledged > 1:
+                self._changed_all()
 
         listeners = Listeners(on_acknowledged=acknowledge)
         params = {"notifications": wanted}
         label = self._session.transport.label
         pause_s = _FIRST_PAUSE_S
-        while True:
-            started = time.monotonic()
-            try:
-                await self._session.request(
-                    "subscriptions/listen", params, timeout_s=None, listeners=listeners
-                )
-                if self.granted.done() and not self.granted.result():
-                    return  # the server announces nothing
-            except RemoteError as error:
-                logger.debug("%s does not announce changes: %s", label, error)
-                return
-            except ClientError as error:
-                logger.debug("%s: subscription interrupted: %s", label, error)
-            if self._session.is_closed:
-                return
-            if time.monotonic() - started > _LONGEST_PAUSE_S:
-                pause_s = _FIRST_PAUSE_S
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        timer = asyncio.get_running_loop().call_later(self._timeout_s, stream.resolve, {})
+        try:
+            while not self._session.is_closed:
+                started = time.monotonic()
+                try:
+                    await self._session.request(
+                        "subscriptions/listen", params, timeout_s=None, listeners=listeners
+                    )
+                    if stream.granted.done() and not stream.granted.result():
+                        return  # the server announces nothing
+                except RemoteError as error:
+                    logger.debug("%s does not announce changes: %s", label, error)
+                    return
+                except ClientError as error:
+                    logger.debug("%s: subscription interrupted: %s", label, error)
+                if time.monotonic() - started > _LONGEST_PAUSE_S:
+                    pause_s = _FIRST_PAUSE_S
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        finally:
+            timer.cancel()
+            if self._stream is stream:
+                self._stream = stream.older  # the server did not open another
+            stream.resolve({})
+
+
+@dataclass(slots=True, eq=False)
+class _ListenStream:
+    """One `subscriptions/listen`, and the one before, which ends once this one is acknowledged."""
+
+    granted: asyncio.Future[Mapping[str, Any]]
+    older: _ListenStream | None
+    task: asyncio.Task[None] | None = None
+
+    def resolve(self, granted: Mapping[str, Any]) -> None:
+        if not self.granted.done():
+            self.granted.set_result(granted)
+
+    def end(self) -> None:
+        self.resolve({})
+        self.end_older()
+        if self.task is not None:
+            self.task.cancel()
+
+    def end_older(self) -> None:
+        older, self.older = self.older, None
+        if older is not None:
+            older.end()
 
 
 class _Listener:
