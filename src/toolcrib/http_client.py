@@ -1,8 +1,8 @@
 """The outbound HTTP client: for APIs, keys and documents.
 
-A request cannot leave its base URL, redirects do not carry credentials elsewhere, header values have no line
-breaks, and the size of a response is limited. Failures are APIErrors that a model can act on, without query
-strings, header values and credentials. Cookies are not kept, because one client serves many callers.
+A request cannot leave its base URL, redirects are not followed, header values have no line breaks, and the
+size of a response is limited. Failures are APIErrors that a model can act on, without query strings, header
+values and credentials. Cookies are not kept, because one client serves many callers.
 
 Only this module imports httpx2, whose client keeps connections and knows the proxies of the environment.
 """
@@ -31,6 +31,7 @@ from toolcrib.validation import codec
 
 if TYPE_CHECKING:
     import httpx2
+    from httpx2 import ServerSentEvent as ServerSentEvent
 
 # --- addresses and headers -----------------------------------------------------------------------------
 
@@ -171,7 +172,6 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
 # --- requests ------------------------------------------------------------------------------------------
 
 MAX_BYTES = 16 * 1024 * 1024
-MAX_REDIRECTS = 5
 _FAILURES = (  # exceptions of httpx2 and their messages; the first match counts
     ("ConnectTimeout", "cannot connect to {authority} within {time_s:g} s"),
     ("PoolTimeout", "all connections are in use and none became free within {time_s:g} s"),
@@ -258,7 +258,6 @@ class _Exchange:
     timeout_s: float
     max_bytes: int
     deadline: float
-    redirects: int = 0
     body: bytearray = field(default_factory=bytearray)
 
     @contextmanager
@@ -288,22 +287,12 @@ class _Exchange:
         if time.monotonic() > self.deadline:
             raise TimeoutError  # each single read of a slow response may be in time
 
-    def follow(self, answer: httpx2.Response) -> bool:
-        """Follow a redirect: to the same origin, and only for requests without a body."""
-        if answer.next_request is None or self.request.method not in ("GET", "HEAD"):
-            return False
-        here, url = self.request.url, answer.next_request.url
-        self.redirects += 1
-        elsewhere = (url.scheme, url.netloc, url.userinfo) != (here.scheme, here.netloc, b"")
-        if elsewhere or self.redirects > MAX_REDIRECTS:
-            problem = "redirect to another origin refused" if elsewhere else "too many redirects"
-            raise APIError(f"{self.label}: {problem}", status=answer.status_code)
-        self.request = answer.next_request
-        self.body.clear()
-        return True
-
     def response(self, answer: httpx2.Response) -> Response:
         return Response(self.label, answer.status_code, answer.headers, bytes(self.body), self.request)
+
+
+class InvalidEventsError(ValueError):
+    """A stream is not one of server-sent events, or has one that is too large."""
 
 
 class Stream:
@@ -321,6 +310,17 @@ class Stream:
             async with aclosing(self._answer.aiter_bytes()) as chunks:
                 async for chunk in chunks:
                     yield chunk
+
+    async def events(self, max_bytes: int) -> AsyncGenerator[ServerSentEvent, None]:
+        """Yield server-sent events as they arrive. Raises InvalidEventsError."""
+        engine = _engine()
+        with self._exchange.converting_errors():
+            try:
+                async with aclosing(aiter(engine.EventSource(self._answer, max_bytes))) as events:
+                    async for event in events:
+                        yield event
+            except engine.SSEError as error:
+                raise InvalidEventsError(str(error)) from None
 
 
 _DIRECT = ("all://localhost", "all://127.0.0.1", "all://[::1]")
@@ -372,7 +372,6 @@ class HTTPClient:
     timeout_s: float = 30.0
     max_bytes: int = MAX_BYTES
     max_connections: int = 100
-    follow_redirects: bool = False
 
     def __post_init__(self) -> None:
         try:
@@ -392,33 +391,29 @@ class HTTPClient:
     def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
         """Send a request and return the response with any status; for options see RequestOptions."""
         exchange = self._prepare(method, path, options)
-        while True:
-            with exchange.converting_errors(), _unlogged():
-                answer = self._thread_client().send(exchange.request, stream=True)
-                try:
-                    for chunk in answer.iter_bytes():
-                        exchange.take(chunk, answer)
-                finally:
-                    answer.close()
-            if not (self.follow_redirects and exchange.follow(answer)):
-                return exchange.response(answer)
+        with exchange.converting_errors(), _unlogged():
+            answer = self._thread_client().send(exchange.request, stream=True)
+            try:
+                for chunk in answer.iter_bytes():
+                    exchange.take(chunk, answer)
+            finally:
+                answer.close()
+        return exchange.response(answer)
 
     async def arequest(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
         """Send a request from an event loop, see `request`."""
         exchange = self._prepare(method, path, options)
-        while True:
-            with exchange.converting_errors(), _unlogged():
-                async with asyncio.timeout(exchange.deadline - time.monotonic()):
-                    client = await self._loop_client()
-                    answer = await client.send(exchange.request, stream=True)
-                    try:
-                        async with aclosing(answer.aiter_bytes()) as chunks:
-                            async for chunk in chunks:
-                                exchange.take(chunk, answer)
-                    finally:
-                        await answer.aclose()
-            if not (self.follow_redirects and exchange.follow(answer)):
-                return exchange.response(answer)
+        with exchange.converting_errors(), _unlogged():
+            async with asyncio.timeout(exchange.deadline - time.monotonic()):
+                client = await self._loop_client()
+                answer = await client.send(exchange.request, stream=True)
+                try:
+                    async with aclosing(answer.aiter_bytes()) as chunks:
+                        async for chunk in chunks:
+                            exchange.take(chunk, answer)
+                finally:
+                    await answer.aclose()
+        return exchange.response(answer)
 
     @asynccontextmanager
     async def stream(
@@ -426,8 +421,7 @@ class HTTPClient:
     ) -> AsyncGenerator[Stream, None]:
         """Send a request and yield the response, with any status, while it is received.
 
-        `timeout_s` applies to connecting and sending only. Redirects are not followed, and the size is not
-        limited.
+        `timeout_s` applies to connecting and sending only. The size is not limited.
         """
         exchange = self._prepare(method, path, options)
         exchange.request.extensions["timeout"]["read"] = None

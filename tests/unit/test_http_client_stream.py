@@ -74,7 +74,7 @@ async def test_the_guard_stands_before_streams_too(world: World) -> None:
 
 
 async def test_a_redirect_is_handed_out_and_not_followed(world: World) -> None:
-    outbound = HTTPClient(world.origin, follow_redirects=True)
+    outbound = HTTPClient(world.origin)
     async with outbound.stream("GET", "/moved?to=/weather") as answer:
         assert (answer.status_code, answer.headers["location"]) == (302, "/weather")
     assert len(world.requests) == 1

@@ -11,8 +11,8 @@ import asyncio
 import base64
 import logging
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -20,11 +20,12 @@ from urllib.parse import urljoin, urlsplit
 
 from toolcrib.client.transport import MAX_BYTES, Outgoing, SessionEndedError, Transport
 from toolcrib.errors import APIError, ClientError, InvalidResponseError, TransportError
-from toolcrib.http_client import HTTPClient, Stream
+from toolcrib.http_client import HTTPClient, InvalidEventsError, Stream
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
     from toolcrib.client.session import Session
+    from toolcrib.http_client import ServerSentEvent
 
 logger = logging.getLogger("toolcrib")
 
@@ -36,8 +37,6 @@ _MAX_REDIRECTS = 3
 _MAX_RESUMES = 5  # in a row without anything new
 _SHORT_S = 2.0
 _SHORTEST_PAUSE_S, _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0, 30.0
-_ANY_END = re.compile(rb"\r\n|\n|\r(?=[^\n])")  # a trailing CR may be half of a CRLF
-_MAX_RETRY_DIGITS = 9
 _NAMED_BY = {
     "tools/call": "name",
     "prompts/get": "name",
@@ -82,76 +81,6 @@ def argument_headers(marked: Mapping[tuple[str, ...], str], arguments: Mapping[s
     return headers
 
 
-class TooLongError(ValueError):
-    """A line or an event exceeds the size limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerSentEvent:
-    """One server-sent event; `id` is the last one seen, in this event or before."""
-
-    name: str
-    data: bytes
-    id: str | None
-    retry_ms: int | None
-
-
-class EventReader:
-    """Parse server-sent events as the HTML standard defines them."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._held = bytearray()
-        self._seen = 0
-        self._is_first = True
-        self._data: list[bytes] = []
-        self._size = 0
-        self._name = ""
-        self.last_id: str | None = None
-        self.retry_ms: int | None = None
-
-    def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
-        """Yield the events that the chunk completes. Raises TooLongError."""
-        self._held += chunk
-        start = 0
-        while match := _ANY_END.search(self._held, max(start, self._seen)):
-            line = bytes(self._held[start : match.start()])
-            start = match.end()
-            if self._is_first:
-                line = line.removeprefix(b"\xef\xbb\xbf")
-                self._is_first = False
-            if line:
-                self._take(line)
-            elif event := self._finish():
-                yield event
-        del self._held[:start]
-        self._seen = max(0, len(self._held) - 1)
-        if len(self._held) + self._size > self._limit:
-            raise TooLongError
-
-    def _take(self, line: bytes) -> None:
-        field, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
-        if field == b"data":
-            self._data.append(value)
-            self._size += len(value)
-            if self._size > self._limit:
-                raise TooLongError
-        elif field == b"event":
-            self._name = value.decode("utf-8", "replace")
-        elif field == b"id" and b"\0" not in value:
-            self.last_id = value.decode("utf-8", "replace")
-        elif field == b"retry" and value.isdigit() and len(value) <= _MAX_RETRY_DIGITS:
-            self.retry_ms = int(value)
-
-    def _finish(self) -> ServerSentEvent | None:
-        data, name = b"\n".join(self._data), self._name
-        has_data = bool(self._data)
-        self._data.clear()
-        self._size, self._name = 0, ""
-        return ServerSentEvent(name or "message", data, self.last_id, self.retry_ms) if has_data else None
-
-
 @dataclass(slots=True)
 class _Position:
     """Where a stream broke off: the id of its last event, and how long to pause before it is resumed."""
@@ -163,7 +92,9 @@ class _Position:
 
     @property
     def pause_s(self) -> float:
-        first_s = _FIRST_PAUSE_S if self.retry_ms is None else self.retry_ms / 1000
+        first_s = (
+            _FIRST_PAUSE_S if self.retry_ms is None else min(self.retry_ms, _LONGEST_PAUSE_S * 1000) / 1000
+        )
         pause_s = max(first_s, _SHORTEST_PAUSE_S) * float(2 ** min(self.failures, 10))
         return min(pause_s, _LONGEST_PAUSE_S)
 
@@ -271,42 +202,36 @@ class HttpTransport(Transport):
 
     async def _read_events(self, answer: Stream, position: _Position, request_id: int | None) -> None:
         """Deliver events until the request has a response or the stream ends."""
-        events = EventReader(MAX_BYTES)
         try:
-            async with aclosing(answer.chunks()) as chunks:
-                async for chunk in chunks:
-                    for event in events.feed(chunk):
-                        position.failures = 0
-                        self._take(event, request_id)
-                    position.retry_ms = position.retry_ms if events.retry_ms is None else events.retry_ms
-                    position.last_id = events.last_id or position.last_id
+            async with aclosing(answer.events(MAX_BYTES)) as events:
+                async for event in events:
+                    position.failures = 0
+                    position.retry_ms = position.retry_ms if event.retry is None else event.retry
+                    position.last_id = event.id or position.last_id
+                    self._take(event, request_id)
                     if request_id is not None and not self._session.is_pending(request_id):
-                        await self._drain(chunks)
+                        await self._drain(events)
                         return
-        except TooLongError:
+        except InvalidEventsError as error:
             position.last_id = None
-            raise InvalidResponseError(
-                f"{self.label} sent a response larger than {MAX_BYTES >> 20} MiB"
-            ) from None
+            raise InvalidResponseError(f"{self.label} sent invalid events: {error}") from None
         except APIError as error:
             if position.last_id is None:
                 raise self._to_transport_error(error) from None
 
     def _take(self, event: ServerSentEvent, request_id: int | None) -> None:
-        if event.data and event.name == "message":
-            self._session.message(event.data, request_id)
+        if event.data and event.event == "message":
+            self._session.message(event.data.encode(), request_id)
 
-    async def _drain(self, chunks: AsyncGenerator[bytes, None]) -> None:
+    async def _drain(self, events: AsyncGenerator[ServerSentEvent, None]) -> None:
         """Read a stream to its end, so that the connection can be reused."""
         size = 0
-        try:
+        with suppress(APIError, InvalidEventsError, TimeoutError):  # then the connection is not reused
             async with asyncio.timeout(_SHORT_S):
-                async for chunk in chunks:
-                    size += len(chunk)
+                async for event in events:
+                    size += len(event.data)
                     if size > _MAX_REST_BYTES:
                         return
-        except (APIError, TimeoutError):
-            pass  # the connection is not reused
 
     async def _resume(self, position: _Position, request_id: int) -> None:
         """Resume a broken stream. Raises TransportError if nothing new arrives several times."""
@@ -533,10 +458,10 @@ class LegacySseTransport(HttpTransport):
         self._session.closed(error)
 
     def _take(self, event: ServerSentEvent, request_id: int | None) -> None:
-        if event.name != "endpoint" or self._endpoint.done():
+        if event.event != "endpoint" or self._endpoint.done():
             super()._take(event, request_id)
             return
-        target, is_same_origin = _resolve(self.address, event.data.decode("utf-8", "replace"))
+        target, is_same_origin = _resolve(self.address, event.data)
         if is_same_origin:
             self._endpoint.set_result(target)
         else:

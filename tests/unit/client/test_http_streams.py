@@ -220,7 +220,7 @@ def pour(scripted: Pair, answer: Answer) -> None:
         (forget, TransportError, "answered 404 Not Found: who are you"),
         (move, TransportError, "answered 404"),
         (end, TransportError, "closed the connection"),
-        (pour, InvalidResponseError, "sent a response larger than 32 MiB"),
+        (pour, InvalidResponseError, "exceeded the 33554432 byte limit"),
         (lambda scripted, answer: hang_up(answer), TransportError, "closed the connection"),
     ],
 )
