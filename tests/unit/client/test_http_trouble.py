@@ -187,7 +187,9 @@ async def _pour(answer: Answer, head: bytes) -> None:
 async def test_an_answer_of_sixty_mebibytes_is_cut_off(head: bytes) -> None:
     act = modern(tools_call=lambda answer: _pour(answer, head))
     async with act as scripted, scripted.client(timeout_s=30) as client:
-        with pytest.raises(InvalidResponseError, match="larger than 32 MiB|exceeded the 33554432 byte limit"):
+        with pytest.raises(
+            InvalidResponseError, match=r"larger than 32 MiB|exceeded the 33554432 byte limit"
+        ):
             await client.call("t")
         scripted.acts["tools/call"] = text("well")
         assert (await client.call("t")).text == "well"
