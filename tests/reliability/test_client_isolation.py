@@ -40,7 +40,7 @@ def make_server(ring: Ring, file: Path) -> MCPServer:
     policy = Policy(
         auth=Auth(keys=ring.file),
         rules=[Rule(deny=[f"own_{number}"], who=[f"key:c{other}"]) for number, other in _odd_pairs()],
-        limits=[Limit(concurrency=4, queue=100, queue_s=60), Limit(tools=["keep"], rate="100000/s")],
+        limits=[Limit(concurrency=100), Limit(tools=["keep"], rate="100000/s")],
         audit=Audit(file),
     )
     server = MCPServer("canaries", version="1.0.0", policy=policy)

@@ -118,8 +118,7 @@ class World:
 
     def check(self) -> None:
         counters = self.quota.counters
-        while counters._released:
-            counters._settle(*counters._released.popleft())
+        counters._settle()
         assert (counters._running, counters._held) == ({}, set())
         assert +self.inside == {}
         spent = {key.rpartition("=")[2]: used for key, used in counters._spent.items()}

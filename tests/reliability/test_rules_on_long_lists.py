@@ -32,9 +32,9 @@ def keep(values: list[Any]) -> int:
 async def best_of(server: MCPServer, name: str, values: list[Any]) -> float:
     spent = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()
         result = await server.call(name, {"values": values})
-        spent.append(time.perf_counter() - start)
+        spent.append(time.process_time() - start)
         assert result.text == str(len(values))
     return min(spent)
 
@@ -69,6 +69,6 @@ async def test_judging_a_long_list_takes_a_few_times_as_long_as_reading_it(
         server.add(function, run="inline")
     name = function.__name__
     text = json.dumps(values)
-    reading = min(timeit.repeat(lambda: json.loads(text), number=1, repeat=5))
+    reading = min(timeit.repeat(lambda: json.loads(text), timer=time.process_time, number=1, repeat=5))
     judging = await best_of(ruled, name, values) - await best_of(free, name, values)
     assert judging < 40 * reading

@@ -55,11 +55,6 @@ writer = RecordWriter(Audit(folder / "audit.db"), server="shop", wall=time.time,
 writer.write(())
 writer.close()
 """,
-    "an export of an audit log": """\
-from toolcrib.cli.audit import open_output
-with open_output(str(folder / "out.jsonl"), None) as write:
-    write("{}")
-""",
     "a client's configuration": """\
 from toolcrib.cli.connect import edit as store
 path = folder / "config.json"
