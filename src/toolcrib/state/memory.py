@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from toolcrib.state.base import Lease, Limit, Limits, Refused
 from toolcrib.state.rate_limit import NS, BudgetDay, Pace
@@ -90,7 +91,7 @@ class MemoryCounters:
         self._marks: dict[str, int] = {}
         self._day = BudgetDay()
         self._held: set[str] = set()
-        """The leases whose slots are taken."""
+        """The ids of leases whose slots are taken; leases without slots have none."""
         self._released: deque[tuple[Lease, bool]] = deque()
         """What the next call counts. So `release` takes no lock: the garbage collector, which ends forgotten
         calls, may call it on a thread that holds the lock."""
@@ -103,45 +104,46 @@ class MemoryCounters:
                 self._settle()
             now_ns = self._now_ns()
             is_counted = not resumed and (mark is None or not self._is_unused(mark, now_ns))
-            running, exceeded, longest_ns = self._running, None, 0
-            rates: list[tuple[str, tuple[int, Pace]]] = []
-            slots: list[str] = []
-            budgets: list[str] = []
+            exceeded, longest_ns, is_held = None, 0, False
+            counted: list[tuple[dict[str, Any], str, Any]] = []
             for limit in limits.each:
                 kind, key, maximum, _, _ = limit
                 wait_ns = 0
                 if kind == "concurrency":
-                    slots.append(key)
-                    if key in running and running[key] >= maximum and not resumed:
+                    is_held, count = True, self._running.get(key, 0)
+                    if count >= maximum and count and not resumed:
                         wait_ns = RETRY_NS
+                    counted.append((self._running, key, count + 1))
                 elif not is_counted:
                     continue
                 elif kind == "rate":
                     due, pace = self._rates.get(key) or self._new_rate(limit, now_ns)
-                    now = now_ns * pace.scale  # as `Pace.admit`, on the path of every call
-                    due = max(due, now)
-                    early = due - now - pace.tolerance
-                    wait_ns = -(-early // pace.scale) if early > 0 else 0
-                    rates.append((key, (due + pace.step, pace)))
+                    scale, step, tolerance = pace
+                    now = now_ns * scale  # as `Pace.admit`, on the path of every call
+                    if due < now:
+                        due = now
+                    early = due - now - tolerance
+                    if early > 0:
+                        wait_ns = -(-early // scale)
+                    counted.append((self._rates, key, (due + step, pace)))
                 else:
                     wait_ns = self._check_budget(limit, now_ns)
-                    budgets.append(key)
+                    counted.append((self._spent, key, self._spent.get(key, 0) + 1))
                 if wait_ns > longest_ns:
                     exceeded, longest_ns = limit, wait_ns
             if exceeded is not None:
                 return Refused(exceeded, -(-longest_ns // 1_000_000))
+            for counts, key, value in counted:
+                counts[key] = value
             day = self._day.serial if is_counted else 0
             if mark is not None and not is_counted and not resumed:
                 self._marks[mark] = now_ns + MARK_NS
                 day = self._day.serial_since(now_ns - MARK_NS)
-            self._rates.update(rates)
-            for key in budgets:
-                self._spent[key] = self._spent.get(key, 0) + 1
-            lease = Lease(str(next(self._numbers)), limits, day)
-            for key in slots:
-                running[key] = running[key] + 1 if key in running else 1
-                self._held.add(lease.id)
-            return lease
+            if not is_held:
+                return Lease("", limits, day)
+            id_ = str(next(self._numbers))
+            self._held.add(id_)
+            return Lease(id_, limits, day)
 
     def release(self, lease: Lease, *, ran: bool) -> None:
         self._released.append((lease, ran))
@@ -177,8 +179,9 @@ class MemoryCounters:
         if len(self._rates) >= self._max_keys and now_ns - self._swept_ns < NS:
             return False
         self._swept_ns = now_ns
-        rates = self._rates.items()
-        self._rates = {key: rate for key, rate in rates if rate[0] > now_ns * rate[1].scale}
+        rates = self._rates  # in place: a call may be about to change some of them
+        for key in [key for key, (due, pace) in rates.items() if due <= now_ns * pace.scale]:
+            del rates[key]
         self._sweep_at = min(self._max_keys, max(SWEEP_FROM, 2 * len(self._rates)))
         return len(self._rates) < self._max_keys
 
