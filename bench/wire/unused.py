@@ -23,11 +23,11 @@ from bench.wire.messages import MODERN, question
 
 TURNS = 60
 CUT = {
-    ("toolcrib.dispatch.dispatcher", "Dispatcher"): ("_call", "_perform"),
+    ("toolcrib.dispatch.dispatcher", "Dispatcher"): ("call", "_perform"),
     ("toolcrib.transports.http.endpoint", "Endpoint"): ("admit", "handle"),
 }
 """Where a call without a policy comes by something that asks for one."""
-_NAMES = {"pipeline", "auth", "call"}
+_NAMES = {"pipeline", "auth", "call", "chain"}
 
 
 class Cutter(ast.NodeTransformer):
