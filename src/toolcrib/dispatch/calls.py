@@ -15,12 +15,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
 
 from toolcrib.component import Component
 from toolcrib.content import Result
 from toolcrib.context import Channel, InputNeeded, Principal
-from toolcrib.dispatch.runners import Outlive
 from toolcrib.errors import (
     DeniedError,
     InsufficientScopeError,
@@ -103,6 +102,23 @@ class CallRecord:
     """Whether the result is one that was kept: see the option `cache_s` of tools."""
 
 
+class CallSlot(Protocol):
+    """What a call takes of a limit on calls at once."""
+
+    def wrap_channel(self, channel: Channel) -> Channel:
+        """Return a channel that frees the slot while the user is asked."""
+        ...
+
+    def outlive(self) -> Callable[[], None]: ...
+
+    def leave(self, *, ran: bool) -> None:
+        """Free the slot of a call that is answered, unless code of it still runs."""
+
+
+def _nothing() -> None:
+    pass
+
+
 @dataclass(slots=True, eq=False)
 class Call:
     """One call of a tool on its way through the middleware.
@@ -134,10 +150,9 @@ class Call:
     """Whether a check wants to see the arguments as the tool gets them."""
     convert: Convert | None = None
     """If `sees_converted` is set and conversion can change the arguments: converts them."""
-    outlive: Outlive | None = None
-    """Called when the call is answered while its code still runs."""
-    wrap_channel: Callable[[Channel], Channel] | None = None
-    """Makes of `channel` the one that questions have to be asked through, see `prepare_questions`."""
+    make_slot: Callable[[], CallSlot] | None = None
+    """Makes the `slot` of a call that counts as running, when it may ask questions or outlive its answer."""
+    slot: CallSlot | None = None
     has_run: bool = False
     """Whether the arguments passed all checks, so that the tool was called."""
     on_start: Callable[[Call], None] | None = None
@@ -150,9 +165,16 @@ class Call:
 
     def prepare_questions(self) -> Channel:
         """Return the channel to ask questions through. Called only where something may ask."""
-        if self.wrap_channel is not None:
-            self.channel, self.wrap_channel = self.wrap_channel(self.channel), None
+        if self.make_slot is not None:
+            self.slot, self.make_slot = self.make_slot(), None
+            self.channel = self.slot.wrap_channel(self.channel)
         return self.channel
+
+    def outlive(self) -> Callable[[], None]:
+        """Go on counting as running after the answer, because code of the call still runs. The returned
+        function ends that; it may be called from any thread."""
+        self.prepare_questions()
+        return _nothing if self.slot is None else self.slot.outlive()
 
     def measure_arguments(self) -> int:
         """Return the size of the arguments as JSON, in bytes."""

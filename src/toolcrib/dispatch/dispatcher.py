@@ -14,13 +14,13 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.component import Component, Kind
 from toolcrib.content import BUILT_IN, Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Context, Principal
-from toolcrib.dispatch.calls import Call, CallRecord, CallRegistry
+from toolcrib.dispatch.calls import Call, CallRecord, CallRegistry, Check
 from toolcrib.dispatch.crash_log import CrashReporter, Raised
 from toolcrib.dispatch.deadline import run_steps
 from toolcrib.dispatch.failures import failed, hide_crash, may_repeat
@@ -438,8 +438,8 @@ class Dispatcher:
                 return failed(plan, plan.flaw, self.crashes, call_id=call_id)
             checked = given = plan.arguments.check(arguments)
             if call is not None:
-                if call.checks:
-                    given, clock = await self._run_checks(plan, call, checked, limit)
+                if call.checks and (pending := self._run_checks(plan, call, checked, limit)) is not None:
+                    given, clock = await pending
                 call.has_run = True
                 if call.on_start is not None:
                     call.on_start(call)
@@ -479,11 +479,29 @@ class Dispatcher:
             elapsed = time.perf_counter() - started
             stats.total_s += elapsed
 
-    async def _run_checks(
+    def _run_checks(
         self, plan: Plan, call: Call, checked: dict[str, Any], limit: float | None
+    ) -> Awaitable[tuple[dict[str, Any], Clock | None]] | None:
+        """Let middleware check validated arguments. Return what has to be awaited, if a check waits for
+        something or converts the arguments. That returns what to call the tool with, and a clock that has
+        counted the time of converting."""
+        checks = iter(call.checks)
+        if call.sees_converted and plan.arguments.changing:
+            return self._await_checks(plan, call, checked, limit, checks)
+        for check in checks:
+            if (pending := check(call, checked)) is not None:
+                return self._await_checks(plan, call, checked, limit, checks, pending)
+        return None
+
+    async def _await_checks(
+        self,
+        plan: Plan,
+        call: Call,
+        checked: dict[str, Any],
+        limit: float | None,
+        checks: Iterator[Check],
+        pending: Awaitable[None] | None = None,
     ) -> tuple[dict[str, Any], Clock | None]:
-        """Let middleware check validated arguments. Return what to call the tool with, and a clock that has
-        counted the time of converting them."""
         given, clock = checked, None
         arguments, slots = plan.arguments, plan.slots
 
@@ -498,9 +516,11 @@ class Dispatcher:
                 given = self.runner.run_inline(slots, work)
             return arguments.receive(checked, given)
 
-        if call.sees_converted and arguments.changing:
+        if pending is None:
             call.convert = convert
-        for check in call.checks:
+        else:
+            await pending
+        for check in checks:
             if (pending := check(call, checked)) is not None:
                 await pending
         return given, clock

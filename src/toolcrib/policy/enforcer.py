@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from toolcrib.component import Component
@@ -37,7 +38,7 @@ from toolcrib.policy.access import Access
 from toolcrib.policy.access.middleware import ArgumentCheck, find_admission, refuse
 from toolcrib.policy.quota import Quota, Slot
 from toolcrib.state import StateHandle
-from toolcrib.state.base import Lease, Refused
+from toolcrib.state.base import Lease
 
 if TYPE_CHECKING:
     from toolcrib.dispatch.calls import Check
@@ -157,19 +158,32 @@ class PolicyEnforcer:
 
 class _Terms:
     """Everything that is known before a call of a principal, and is the same for all of its calls of a tool:
-    the access decision (None for what toolcrib adds itself), the check of arguments, and the limits."""
+    the decision that refuses them, or the check of arguments, and the limits. There is no decision about what
+    toolcrib adds itself."""
 
-    __slots__ = ("checks", "decision", "limits", "principal", "sees_converted")
+    __slots__ = ("checks", "limits", "principal", "refused_by", "rule", "sees_converted")
 
     def __init__(
-        self, principal: Principal, tool: Component, decision: Decision | None, enforcer: PolicyEnforcer
+        self,
+        principal: Principal,
+        tool: Component | None,
+        decision: Decision | None,
+        enforcer: PolicyEnforcer,
     ) -> None:
         self.principal = principal
-        self.decision = decision
-        self.limits = enforcer.quota.find(principal, tool)
+        self.limits = None if tool is None else enforcer.quota.find(principal, tool)
+        self.refused_by: Decision | None = None
+        self.rule: str | None = None
+        """The rule that decides, unless that depends on the arguments."""
         self.checks: tuple[Check, ...] = ()
         self.sees_converted = False
-        if decision is not None and not decision.is_final:
+        if decision is None or tool is None:
+            return
+        if decision.missing or not decision.is_visible:
+            self.refused_by, self.rule = decision, decision.deciding_rule
+        elif decision.constant is not None:
+            self.rule = decision.rule
+        if not decision.is_final:
             self.checks = (ArgumentCheck(tool, decision, enforcer.storage),)
             self.sees_converted = decision.rules.compares_received
 
@@ -208,19 +222,16 @@ class Guard:
     async def __call__(self, call: Call) -> Result:
         audit, channel = self._audit, call.channel
         arguments = call.arguments  # as they were received, whatever middleware makes of them
-        result, slot = _NO_RESULT, None
+        result, lease = _NO_RESULT, None
         error: BaseException | None = None
         try:
             limits = self._decide(call)
             if limits is not None and limits.counted.each:
                 mark = channel.resumes if channel.is_prompted else None
                 admitted = self._counters.acquire(limits.counted, mark=mark)
-                lease = admitted if isinstance(admitted, Lease | Refused) else await admitted
-                if isinstance(lease, Refused):
-                    raise limits.refuse(lease)
+                granted = admitted if isinstance(admitted, Lease) else await limits.admit(admitted)
                 if limits.is_held:
-                    slot = Slot(self._counters, lease)
-                    call.outlive, call.wrap_channel = slot.outlive, slot.wrap_channel
+                    lease, call.make_slot = granted, partial(Slot, self._counters, granted)
             try:
                 if self._must_record and audit is not None:
                     await audit.require(call)
@@ -229,8 +240,11 @@ class Guard:
                 call.has_run = True  # made again with an answer, it is not counted again
                 raise
             finally:
-                if slot is not None:
-                    slot.leave(ran=call.has_run)
+                if call.slot is not None:
+                    call.slot.leave(ran=call.has_run)
+                elif lease is not None:
+                    call.make_slot = None
+                    self._counters.release(lease, ran=call.has_run)
             if limits is not None and limits.max_result_bytes is not None:
                 result = limits.check_result(result)
         except PolicyError as refused:
@@ -255,37 +269,33 @@ class Guard:
     def _decide(self, call: Call) -> CallLimits | None:
         """Decide whether the principal may call the tool, and return the limits that the call counts
         against. Raise ToolNotFoundError, or an error of the policy."""
-        tool, record = self._tool, call.record
+        record = call.record
         if self._audit is not None:  # before the tool can change them
             record.arguments_digest, record.arguments_bytes = self._audit.digest(call.arguments)
-        if tool is None:
-            return None
         terms = self._last
         if terms is None or terms.principal is not call.principal or self._is_folder:
-            terms = self._find_terms(call, tool)
-        decision, limits = terms.decision, terms.limits
-        if decision is not None:
-            if decision.constant is not None:  # else it depends on the arguments
-                record.rule = decision.rule
-            if decision.missing or not decision.is_visible:
-                record.rule = decision.deciding_rule
-                record.decision = "denied"
-                raise refuse(call, tool, decision)
-            call.checks, call.sees_converted = terms.checks, terms.sees_converted
+            terms = self._find_terms(call)
+        record.rule = terms.rule
+        if terms.refused_by is not None:
+            record.decision = "denied"
+            raise refuse(call, terms.refused_by)
+        call.checks, call.sees_converted = terms.checks, terms.sees_converted
+        limits = terms.limits
         if limits is not None:
-            most = limits.max_arguments_bytes
-            if most is not None and (size := call.measure_arguments()) > most:
-                raise limits.refuse_size(size)
+            if limits.max_arguments_bytes is not None:
+                limits.check_arguments(call.measure_arguments())
             if limits.timeout_s is not None:
                 call.shorten(limits.timeout_s)
         return limits
 
-    def _find_terms(self, call: Call, tool: Component) -> _Terms:
-        principal, access = call.principal, self._enforcer.access
+    def _find_terms(self, call: Call) -> _Terms:
+        principal, tool, enforcer = call.principal, self._tool, self._enforcer
         terms = self._known.get(principal)
         if terms is None or self._is_folder:
-            decision = None if call.is_built_in else access.decide_call(principal, tool, call.arguments)
-            terms = _Terms(principal, tool, decision, self._enforcer)
+            decision = None
+            if tool is not None and not call.is_built_in:
+                decision = enforcer.access.decide_call(principal, tool, call.arguments)
+            terms = _Terms(principal, tool, decision, enforcer)
             if len(self._known) >= MAX_KNOWN:
                 self._known = {}
             self._known[principal] = terms

@@ -7,7 +7,7 @@ calls: `RuleSet.judge` is the only place where rules are applied to arguments.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -17,7 +17,6 @@ from toolcrib.config.settings import Policy, Rule
 from toolcrib.context import LOCAL, Principal
 from toolcrib.errors import ConfigurationError, ErrorCollector
 from toolcrib.policy.access.conditions import (
-    PLAIN,
     ArgumentPath,
     Condition,
     Predicate,
@@ -35,6 +34,8 @@ Views = tuple[
     dict[tuple[Component, ...], tuple[Component, ...]],
 ]
 """All tools of a kind, which of them each principal sees, and every such selection once."""
+Test = tuple[str, frozenset[type], Callable[[Any], bool]]
+"""The name of an argument, and a test of values of these types."""
 MAX_DECISIONS = 65_536
 MAX_CALLERS = 10_000
 MAX_VIEWS = 1_000
@@ -74,11 +75,7 @@ class ToolRule:
     def counts(self, arguments: Mapping[str, Any], received: Received | None = None) -> bool:
         """Whether all conditions certainly hold if the rule allows; else, whether they may hold."""
         for condition in self.conditions:
-            value = arguments.get(condition.name)
-            if type(value) in PLAIN and received is None and condition.test is not None:  # nearly always
-                verdict = condition.test(value)
-            else:
-                verdict = condition.holds(arguments, received)
+            verdict = condition.holds(arguments, received)
             if verdict is False or (verdict is None and self.effect == "allow"):
                 return False
         return True
@@ -116,6 +113,16 @@ class RuleSet:
             if holding:
                 return Judgement(True, allowed_by, None, combine_confirmations(holding))
         return _allow(allowed_by)
+
+    def compile(self) -> tuple[tuple[Test, ...], str | None]:
+        """Return tests of single arguments, and the rule that allows the calls for which none of them holds.
+        None for the rule: all calls have to be judged."""
+        allowed_by = self.allows[0].label if self.allows else DEFAULT
+        is_conditional = self.allows[0].conditions if self.allows else self.denies_by_default
+        if is_conditional or self.confirms or any(len(rule.conditions) != 1 for rule in self.denies):
+            return (), None
+        conditions = (rule.conditions[0] for rule in self.denies)
+        return tuple((each.name, each.kinds, each.test) for each in conditions), allowed_by
 
     def without(self, unknown: Collection[str]) -> RuleSet:
         """Return the rules as far as they are decided while some arguments are unknown: those that deny

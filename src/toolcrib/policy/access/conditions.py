@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import translate
+from functools import partial
 from typing import Any, Final
 
 from toolcrib.component import Component
@@ -106,12 +107,15 @@ def _split_path(path: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One comparison with `constants`. `inner` is the predicate that `not` negates."""
+    """One comparison with `constants`. `inner` is the predicate that `not` negates. For values of these
+    `kinds`, `test` says the same as `check`, without Python code."""
 
     name: str
     constants: tuple[Any, ...]
     check: Check
     inner: Predicate | None = None
+    kinds: frozenset[type] = frozenset()
+    test: Callable[[Any], bool] = bool
 
     def __str__(self) -> str:
         if self.inner is not None:
@@ -182,6 +186,9 @@ def parse_predicate(policy: Policy, key: str, given: Any) -> Predicate:
     return Predicate(tuple(operators), exists)
 
 
+_NUMBERS = frozenset({int, float})
+
+
 def _read_number(text: str) -> float | None:
     try:
         return float(text)  # accepts spaces, underscores and exponents, as converters do
@@ -215,7 +222,9 @@ def _compare(policy: Policy, key: str, name: str, constants: tuple[Any, ...]) ->
             return value in numbers
         return any(is_same(value, item) for item in constants)
 
-    return Operator(name, constants, check)
+    if numbers:
+        return Operator(name, constants, check, None, _NUMBERS, numbers.__contains__)
+    return Operator(name, constants, check, None, frozenset({str}), texts.__contains__)
 
 
 def _parse_not(policy: Policy, key: str, given: Any) -> Operator:
@@ -273,16 +282,18 @@ def _make_matches(pattern: str) -> Callable[[str], Verdict]:
 
 
 def _number_parser(name: str, compares: Callable[[Any, Any], bool]) -> Callable[..., Operator]:
+    """`compares` gets the constant first."""
+
     def parse(policy: Policy, key: str, constant: Any) -> Operator:
         if not is_finite(constant):
             raise policy.error_at(key, f"must be a number, got {constant!r}")
 
         def check(value: Any) -> Verdict:
-            if type(value) is float or type(value) is int or is_number(value):
-                return compares(value, constant)
+            if is_number(value):
+                return compares(constant, value)
             return False if is_nothing(value) else None
 
-        return Operator(name, (constant,), check)
+        return Operator(name, (constant,), check, None, _NUMBERS, partial(compares, constant))
 
     return parse
 
@@ -312,10 +323,10 @@ _PARSERS: Mapping[str, Callable[[Policy, str, Any], Operator]] = {
     "glob": _text_parser("glob", _make_glob),
     "matches": _text_parser("matches", _make_matches),
     "below_path": _text_parser("below_path", _make_below_path),
-    "below": _number_parser("below", compare.lt),
-    "at_most": _number_parser("at_most", compare.le),
-    "above": _number_parser("above", compare.gt),
-    "at_least": _number_parser("at_least", compare.ge),
+    "below": _number_parser("below", compare.gt),
+    "at_most": _number_parser("at_most", compare.ge),
+    "above": _number_parser("above", compare.lt),
+    "at_least": _number_parser("at_least", compare.le),
     "max_length": _parse_max_length,
 }
 _NAMES = ", ".join([*_PARSERS, "exists"])
@@ -568,14 +579,17 @@ class Condition:
     predicate: Predicate
     name: str = field(init=False, default="")
     """The name of the argument, unless the path leads on from there."""
-    test: Check | None = field(init=False, default=None)
-    """Judges a plain value of that argument, if one operator does."""
+    kinds: frozenset[type] = field(init=False, default=frozenset())
+    test: Callable[[Any], bool] = field(init=False, default=bool)
+    """Judges a value of that argument, if it is of these `kinds`."""
 
     def __post_init__(self) -> None:
         if len(self.path.steps) == 1:
             object.__setattr__(self, "name", self.path.steps[0].name)
             if self.predicate.exists is None and len(self.predicate.operators) == 1:
-                object.__setattr__(self, "test", self.predicate.operators[0].check)
+                operator = self.predicate.operators[0]
+                object.__setattr__(self, "kinds", operator.kinds)
+                object.__setattr__(self, "test", operator.test)
 
     def holds(self, arguments: Mapping[str, Any], received: Received | None = None) -> Verdict:
         """Judge the values that were sent and, if they may differ, those that the tool gets: True if the

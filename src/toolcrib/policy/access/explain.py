@@ -14,7 +14,7 @@ from toolcrib.config.settings import Policy
 from toolcrib.context import Principal
 from toolcrib.policy.access.access import DEFAULT, Access, Decision, Judgement, RuleSet, ToolRule
 from toolcrib.policy.access.conditions import ABSENT, Condition, is_nothing, is_same
-from toolcrib.policy.quota.limits import CompiledLimit
+from toolcrib.policy.quota import CompiledLimit
 from toolcrib.policy.selectors import roles_of
 from toolcrib.schema.received import OPAQUE, Received
 from toolcrib.validation import codec

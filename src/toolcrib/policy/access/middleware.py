@@ -78,19 +78,24 @@ class ArgumentCheck:
     tool is called with.
     """
 
-    __slots__ = ("_judge", "_storage", "_tool")
+    __slots__ = ("_judge", "_rule", "_storage", "_tests", "_tool")
 
     def __init__(self, tool: Component, decision: Decision, storage: StateHandle) -> None:
         self._tool = tool
-        self._judge = decision.rules.judge if decision.constant is None else decision.judge
+        self._judge = decision.judge
         self._storage = storage
+        self._tests, self._rule = decision.rules.compile() if decision.constant is None else ((), None)
 
     def __call__(self, call: Call, checked: dict[str, Any]) -> Awaitable[None] | None:
-        judgement = self._judge(checked)
-        if judgement.is_allowed and judgement.confirm is None and call.convert is None:  # nearly always
-            call.record.rule = judgement.rule
-            return None
-        return self._check_further(call, checked, judgement)
+        if call.convert is None and self._rule is not None:  # nearly always
+            for name, kinds, test in self._tests:
+                value = checked.get(name)
+                if type(value) not in kinds or test(value):
+                    break
+            else:
+                call.record.rule = self._rule
+                return None
+        return self._check_further(call, checked, self._judge(checked))
 
     async def _check_further(self, call: Call, checked: dict[str, Any], judgement: Judgement) -> None:
         self._apply(call, judgement)
@@ -183,10 +188,10 @@ def _printable(value: Any) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}... ({len(text)} characters)"
 
 
-def refuse(call: Call, tool: Component, decision: Decision) -> Exception:
+def refuse(call: Call, decision: Decision) -> Exception:
     """Return the error of a call that no arguments can pass: a tool that a principal may never call does not
     exist for it; a missing scope is named."""
-    if not decision.is_visible:
+    if not decision.is_visible or call.tool is None:
         return ToolNotFoundError(call.name)
-    problem = f"{tool.label} requires a scope that you do not have: {' '.join(decision.missing)}"
+    problem = f"{call.tool.label} requires a scope that you do not have: {' '.join(decision.missing)}"
     return InsufficientScopeError(problem, details={"scopes": list(decision.missing)})

@@ -9,9 +9,8 @@ from toolcrib import MCPServer
 from toolcrib.component import Tool
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
-from toolcrib.policy import Limit, Policy
-from toolcrib.policy.quota import Quota, quota
-from toolcrib.policy.quota.limits import CallLimits, CompiledLimit, format_wait
+from toolcrib.policy import Limit, Policy, quota
+from toolcrib.policy.quota import CallLimits, CompiledLimit, Quota, format_wait
 
 
 def is_limited(quota: Quota, who: Principal, what: Tool = REPORT) -> bool:

@@ -16,8 +16,7 @@ from toolcrib.context import Answer, Elicitation, InputNeeded, NullChannel, Ques
 from toolcrib.dispatch.runners import Runner, ToolSlots
 from toolcrib.errors import CannotAskError, ThrottledError, ToolTimeoutError
 from toolcrib.policy import Limit, Policy
-from toolcrib.policy.quota import Slot
-from toolcrib.policy.quota.quota import PausingChannel
+from toolcrib.policy.quota import PausingChannel, Slot
 
 
 def is_full(quota: CountedQuota) -> bool:
