@@ -10,14 +10,14 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp_types import methods
 
-FOLDER = Path(__file__).with_name("golden")
-VERSIONS = sorted(path.stem for path in FOLDER.glob("*.txt"))
+from tests.wire.golden import kept
+from tests.wire.golden.plays import VERSIONS
+
 LEGACY = VERSIONS[:-1]
 MODERN = "2026-07-28"
 CODES = {-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022}
@@ -52,7 +52,7 @@ class Turn:
 
 
 def turns(version: str) -> Iterator[Turn]:
-    for script in (FOLDER / f"{version}.txt").read_text().split("\n\n=="):
+    for script in kept.read(version).split("\n\n=="):
         name, *lines = script.removeprefix("==").strip("\n").split("\n")
         turn = Turn(name.strip())
         for line in lines:

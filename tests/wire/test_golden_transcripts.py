@@ -1,7 +1,8 @@
 """I6: what the server says to each revision stays what it was, byte for byte.
 
-The transcripts are files beside the plays. After a change on purpose, `TOOLCRIB_RECORD=1 pytest
-tests/wire/test_golden_transcripts.py` writes them again; the difference is then to be read and reviewed.
+The transcripts are files beside the plays, those of older revisions as differences. After a change on
+purpose, `TOOLCRIB_RECORD=1 pytest tests/wire/test_golden_transcripts.py` writes them again; the difference is
+then to be read and reviewed.
 """
 
 from __future__ import annotations
@@ -10,15 +11,14 @@ import difflib
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 
 from tests.support.clients.transcripts import Stage
 from tests.support.servers.feature_server import make_desk
+from tests.wire.golden import kept
 from tests.wire.golden.plays import VERSIONS, plays
 
-FOLDER = Path(__file__).with_name("golden")
 RECORDS = bool(os.environ.get("TOOLCRIB_RECORD"))
 KEY = b"the key of all recorded states ."
 WORLDS = {"plain": {}, "changing": {"dynamic": True, "page_size": 2}, "paged": {"page_size": 12}}
@@ -44,15 +44,16 @@ async def play_all(version: str) -> str:
     return "\n\n".join(scripts) + "\n"
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", VERSIONS[::-1])  # older ones are differences from newer ones
 async def test_every_transcript_is_what_it_was(version: str) -> None:
-    path = FOLDER / f"{version}.txt"
     played = await play_all(version)
     if RECORDS:
-        path.write_text(played)
-    kept = path.read_text()
-    if played != kept:
-        lines = difflib.unified_diff(kept.split("\n"), played.split("\n"), "kept", "played", lineterm="", n=3)
+        kept.write(version, played)
+    before = kept.read(version)
+    if played != before:
+        lines = difflib.unified_diff(
+            before.split("\n"), played.split("\n"), "kept", "played", lineterm="", n=3
+        )
         pytest.fail("\n".join(list(lines)[:200]), pytrace=False)
 
 
