@@ -19,7 +19,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolcrib.agents.provider import Event, Final, SessionCtx, Status, Token, ToolAnswer, ToolCall
+from toolcrib.agents.provider import Event, Final, SessionCtx, Status, Token, ToolAnswer, ToolCall, providers
 from toolcrib.catalog.export import ToolCall as ExportedCall
 from toolcrib.catalog.export.formats import Prompt
 from toolcrib.errors import AgentError, ConfigurationError
@@ -184,6 +184,7 @@ def _join(*parts: str) -> str:
 # --- the provider -------------------------------------------------------------------------------------
 
 
+@providers.register("gemini_cli")
 class GeminiCLI:
     """A program that speaks the line protocol: `GeminiCLI(["my-model", "--quiet"])`.
 

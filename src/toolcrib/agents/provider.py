@@ -13,7 +13,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from importlib import import_module
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from toolcrib.component import Component
@@ -166,7 +165,6 @@ class SessionCtx:
 # --- providers ----------------------------------------------------------------------------------------
 
 ENTRY_POINTS = "toolcrib.providers"
-BUILT_IN = {"gemini_cli": "toolcrib.agents.gemini_cli:GeminiCLI"}
 HOSTED = ("openai", "anthropic", "gemini")
 """Providers of earlier releases, which are an example now."""
 Status = Literal["stopped", "ready", "working"]
@@ -213,7 +211,7 @@ class Providers:
     """Providers by name: `providers["gemini_cli"]` is the class, or another callable that makes one."""
 
     def __init__(self) -> None:
-        self._factories: dict[str, Factory | str] = dict(BUILT_IN)
+        self._factories: dict[str, Factory] = {}
 
     def register(self, name: str) -> Callable[[F], F]:
         """Return a decorator that adds a provider, or replaces one."""
@@ -239,11 +237,8 @@ class Providers:
         factory = self._factories.get(name)
         if factory is None and name in find_plugins(ENTRY_POINTS):
             factory = load_plugin(ENTRY_POINTS, name)
-        if isinstance(factory, str):
-            module, _, attribute = factory.partition(":")
-            factory = getattr(import_module(module), attribute)
         if factory is not None:
-            return self.register(name)(factory)
+            return factory
         spelling = str(name).casefold().replace("-", "_")
         hint = suggest(spelling, self, f"available: {', '.join(self)}")
         if spelling in HOSTED:

@@ -7,6 +7,7 @@ import base64
 import binascii
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -138,11 +139,7 @@ def call(
     remote = source.remote
     hint = None
     if remote is not None:
-
-        async def ask(client: Client, options: RequestOptions) -> Result:
-            return await _call_remotely(client, name, given, pairs, options)
-
-        result = remote.request(ask, terminal, timeout_s)
+        result = remote.run(partial(_call_remotely, name, given, pairs), terminal, timeout_s)
     else:
         named = load_named(name, source.targets, terminal, "tool", timeout_s=timeout_s)
         definition = named.tool.definition
@@ -159,7 +156,7 @@ def call(
 
 
 async def _call_remotely(
-    client: Client, name: str, given: dict[str, Any], pairs: Sequence[str], options: RequestOptions
+    name: str, given: dict[str, Any], pairs: Sequence[str], client: Client, options: RequestOptions
 ) -> Result:
     """Call a tool. The server is asked for one that it does not list too: it may know it, and records the
     call if a policy hides it."""
@@ -240,11 +237,7 @@ def read(
     remote = source.remote
     contents: Sequence[Block] | None
     if remote is not None:
-
-        async def ask(client: Client, options: RequestOptions) -> list[Block] | None:
-            return await _read_remotely(client, uri, options, terminal)
-
-        contents = remote.request(ask, terminal, timeout_s)
+        contents = remote.run(partial(_read_remotely, uri, terminal), terminal, timeout_s)
     else:
         named = load_named(uri, source.targets, terminal, "resource", timeout_s=timeout_s)
         if named.values is None and getattr(named.tool, "template", None) is not None:
@@ -266,7 +259,7 @@ def read(
 
 
 async def _read_remotely(
-    client: Client, uri: str, options: RequestOptions, terminal: Terminal
+    uri: str, terminal: Terminal, client: Client, options: RequestOptions
 ) -> list[Block] | None:
     """Return the contents of a resource, as MCP sends them; None after printing why there are none. Raise
     CommandError if there is no such resource."""
@@ -360,11 +353,7 @@ def prompt(
     remote = source.remote
     data: dict[str, Any] | None = None
     if remote is not None:
-
-        async def ask(client: Client, options: RequestOptions) -> dict[str, Any] | None:
-            return await _get_remotely(client, name, given, options, terminal)
-
-        data = remote.request(ask, terminal, timeout_s)
+        data = remote.run(partial(_get_remotely, name, given, terminal), terminal, timeout_s)
     else:
         named = load_named(name, source.targets, terminal, "prompt", timeout_s=timeout_s)
         # Decoded here and not only by the dispatcher, which leaves all of them as they are if one is wrong.
@@ -383,7 +372,7 @@ def prompt(
 
 
 async def _get_remotely(
-    client: Client, name: str, arguments: Mapping[str, str], options: RequestOptions, terminal: Terminal
+    name: str, arguments: Mapping[str, str], terminal: Terminal, client: Client, options: RequestOptions
 ) -> dict[str, Any] | None:
     """Return description and messages of a prompt, as MCP sends them; None after printing why there are none.
     Raise CommandError if there is no such prompt."""

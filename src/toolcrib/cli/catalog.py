@@ -213,36 +213,20 @@ class Remote:
     headers: Mapping[str, str]
     protocol: str
 
-    def request(
+    def run(
         self,
         work: Callable[[Client, RequestOptions], Coroutine[Any, Any, T]],
         terminal: Terminal,
-        timeout_s: float | None,
+        timeout_s: float | None = None,
     ) -> T:
         """Connect, and return what `work` does with the client and the options of a request, which show its
         progress and with --debug its log."""
+        results: list[T] = []  # not returned by the task: asyncio may write the result of a task to the log
         options: RequestOptions = {
             "timeout_s": timeout_s,
             "on_progress": Progress(terminal).show,
             "on_log": terminal.message if terminal.debug else None,
         }
-
-        async def run(client: Client) -> T:
-            try:
-                return await work(client, options)
-            finally:
-                terminal.status("")
-
-        return self.run(run, terminal, timeout_s)
-
-    def run(
-        self,
-        work: Callable[[Client], Coroutine[Any, Any, T]],
-        terminal: Terminal,
-        timeout_s: float | None = None,
-    ) -> T:
-        """Connect, and return what `work` does with the client."""
-        results: list[T] = []  # not returned by the task: asyncio may write the result of a task to the log
 
         async def run() -> None:
             client = Client(
@@ -254,9 +238,12 @@ class Remote:
                 info={"name": "toolcrib", "version": __version__},
             )
             async with client:
-                results.append(await work(client))
+                results.append(await work(client, options))
 
-        asyncio.run(run())
+        try:
+            asyncio.run(run())
+        finally:
+            terminal.status("")
         return results[0]
 
     def _transport(self, terminal: Terminal) -> str | Transport:
@@ -292,7 +279,7 @@ def matches_template(tool: Component, uri: str) -> bool:
     return template is not None and template.match(uri) is not None
 
 
-async def _list_remote(client: Client, *, as_listed: bool) -> tuple[list[Component], str]:
+async def _list_remote(client: Client, _: RequestOptions, *, as_listed: bool) -> tuple[list[Component], str]:
     """Return the tools, resources and prompts of a server, and its name and protocol."""
     info = client.server_info
     name = " ".join(str(info[key]) for key in ("name", "version") if info.get(key)) or "the server"
