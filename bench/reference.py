@@ -75,7 +75,7 @@ MODULES = {
     "toolcrib.catalog.lock": ["Lock"],
     "toolcrib.catalog.tokens": ["cost_of", "estimate"],
     "toolcrib.sources.scan": ["scan"],
-    "toolcrib.sources.descriptors": ["read_descriptors", "write_descriptor"],
+    "toolcrib.sources.descriptors": ["read_descriptors"],
     "toolcrib.schema.docstrings": ["parse_docstring"],
     "toolcrib.agents": ["AgentRunner", "SessionCtx", "Limits", "Provider", "Final", "Failure"],
     "toolcrib.logs": ["configure"],

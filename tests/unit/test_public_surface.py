@@ -52,7 +52,7 @@ DOCUMENTED = {  # import paths that pages in docs/ name
     "toolcrib.policy": "Audit Auth Limit OAuth Policy Rule Telemetry",
     "toolcrib.schema.docstrings": "parse_docstring",
     "toolcrib.server": "MCPServer ServerSettings",
-    "toolcrib.sources.descriptors": "read_descriptors write_descriptor",
+    "toolcrib.sources.descriptors": "read_descriptors",
     "toolcrib.sources.scan": "scan",
     "toolcrib.testing": "CANCEL DECLINE FuzzReport SyncClient assert_definitions client connect fixture fuzz",
 }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.unit.cli.conftest import ADD, CommandLine
 from toolcrib import collect
-from toolcrib.sources.descriptors import write_descriptor
 
 YAML = """
 tools:
@@ -37,7 +38,8 @@ def test_a_described_tool_cannot_be_called(cli: CommandLine) -> None:
 
 def test_a_descriptor_shows_the_same_tool_as_the_code(cli: CommandLine) -> None:
     path = cli.write("tools.py", ADD)
-    cli.write("tools.json", write_descriptor(collect(str(path)).tools))
+    tools = [tool.to_wire() for tool in collect(str(path)).tools]
+    cli.write("tools.json", json.dumps({"tools": tools}))
     for target in ("tools.py", "tools.json"):
         shown = cli.json("show", "-t", target, "add", "--json")
         assert shown["description"] == "Add two whole numbers"

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.definitions.small_tools import named
 from toolcrib.errors import SourceError
-from toolcrib.sources.descriptors import read_descriptors, write_descriptor
-from toolcrib.sources.descriptors.formats import dump_text, parse_text
+from toolcrib.sources.descriptors import read_descriptors
+from toolcrib.sources.descriptors.formats import parse_text
 
 
 def value_of(text: str) -> Any:
@@ -112,44 +111,3 @@ def test_without_the_engine_the_error_says_what_to_install(
     with pytest.raises(SourceError, match="PyYAML is not installed") as refusal:
         read_descriptors(path)
     assert "toolcrib[yaml]" in str(refusal.value.hint)
-    with pytest.raises(SourceError, match="PyYAML is not installed"):
-        write_descriptor([named("one")], "yaml")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("yes", "1e5", "+1", "1", "null", "~", "", " ", "- a", "a: b", "# a", "'", '"', "\n", "a\n", "\na"),
-        *(
-            "a\n  b\nc",
-            "  a\nb",
-            "a \nb",
-            "a\tb\nc",
-            "a\n\nb\n",
-            "é\nü",
-            "x" * 300,
-            "<<",
-            "0x1",
-            ".5",
-            "1:30",
-        ),
-        *(
-            "a\r\nb",
-            "\u2028",
-            "\x85",
-            "\ufeff",
-            "a\n#b",
-            "%a",
-            "---",
-            "...",
-            "---\na",
-            "!x",
-            "&x",
-            "*x",
-            "|\nx",
-        ),
-    ],
-)
-def test_any_text_is_written_so_that_it_is_read_back(text: str) -> None:
-    value = {"k": text, "l": [text], text or "e": {"m": text}}
-    assert value_of(dump_text(value, "yaml")) == value

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,28 +29,15 @@ from toolcrib.names import MCP
 from toolcrib.options import OptionFields
 from toolcrib.sources.described import describe
 from toolcrib.sources.descriptors.formats import (
-    FORMATS,
     LOCK_SUFFIX,
     SUFFIXES,
-    Format,
-    dump_text,
     format_of,
     parse_text,
     read_text,
 )
 from toolcrib.sources.loading import find_python_files, is_skipped_folder
-from toolcrib.validation import codec
 
-__all__ = [
-    "FORMATS",
-    "SUFFIXES",
-    "Descriptors",
-    "Format",
-    "descriptor_files",
-    "is_descriptor",
-    "read_descriptors",
-    "write_descriptor",
-]
+__all__ = ["SUFFIXES", "Descriptors", "descriptor_files", "is_descriptor", "read_descriptors"]
 
 MAX_FILES = 20_000
 _SCHEMA_KEYS = ("inputSchema", "input_schema", "schema", "parameters")
@@ -358,50 +345,3 @@ class _Fields:
         except (TypeError, KeyError, AttributeError):
             message = f"'raises' of tool '{self.name}' must be a list of objects with name and description"
             raise self.error(message) from None
-
-
-# --- writing -----------------------------------------------------------------------------------------
-
-
-def write_descriptor(tools: Iterable[Component], format: Format = "json") -> str:  # noqa: A002
-    """Return a text that describes these tools and that `read_descriptors` reads back. Raises DefinitionError
-    for a tool that cannot be built.
-
-    Published fields have the names of MCP; tags, version, group and metadata are additional fields. Metadata
-    that JSON cannot represent is left out.
-    """
-    entries = [_entry_of(tool) for tool in tools]
-    return dump_text({"tools": entries}, format)
-
-
-def _entry_of(tool: Component) -> dict[str, Any]:
-    definition, options = tool.definition, tool.options
-    entry = dict(definition.to_wire())
-    extra: dict[str, Any] = {
-        "version": definition.version,
-        "tags": list(definition.tags),
-        "group": options.group,
-        "aliases": list(options.aliases),
-        "scopes": list(options.scopes),
-        "returns": definition.returns,
-        "raises": [{"name": name, "description": text} for name, text in definition.raises],
-        "metadata": _plain_metadata(definition),
-    }
-    entry |= {key: value for key, value in extra.items() if value}
-    if not options.enabled:
-        entry["enabled"] = False
-    plain: dict[str, Any] = codec.decode(codec.encode(entry))
-    return plain
-
-
-def _plain_metadata(definition: ToolDefinition) -> dict[str, Any]:
-    """Return the metadata that JSON can represent and that is not in another field."""
-    plain: dict[str, Any] = {}
-    for key, value in definition.metadata.items():
-        if key == "raises" and value == dict(definition.raises):
-            continue
-        try:
-            plain[str(key)] = codec.decode(codec.encode(value))
-        except (TypeError, ValueError, ArithmeticError, RecursionError):
-            continue  # not JSON
-    return plain

@@ -6,20 +6,18 @@ values of JSON only: `yes`, `on`, dates and `0x1F` are strings.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NoReturn, get_args
+from typing import Any, ClassVar, Literal, NoReturn
 
-from toolcrib.errors import ConfigurationError, Location, SourceError
+from toolcrib.errors import Location, SourceError
 from toolcrib.validation import codec
 
 Format = Literal["json", "yaml"]
-FORMATS: tuple[str, ...] = get_args(Format)
 SUFFIXES: Mapping[str, Format] = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 
 LOCK_SUFFIX = ".lock"
@@ -35,10 +33,6 @@ _BYTE = re.compile(r" ?\(byte (\d+)\)")
 _INTEGER = re.compile("[-+]?[0-9]+")
 _NUMBER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,4})?$")
 _STANDARD = "tag:yaml.org,2002:"
-_BLOCK = re.compile(r"[!-~](?:[ -~]*[!-~])?(?:\n+[!-~](?:[ -~]*[!-~])?)+\n?")
-"""Text of several lines that can be written as a block, without leading or trailing spaces."""
-_BREAK = re.compile("[\r\x85\u2028\u2029]")
-"""Line breaks for some readers only: they are safe in double quotes."""
 
 
 def format_of(path: str | Path) -> Format | None:
@@ -83,15 +77,6 @@ def parse_frontmatter(data: bytes, path: Path) -> Any:
     if len(found[1]) > MAX_FRONTMATTER:
         _refuse(path, f"has more than {MAX_FRONTMATTER // 1024} KiB of frontmatter", 1)
     return _parse_yaml(f"\n{found[1]}", path)  # in the line where it is in the file
-
-
-def dump_text(value: Any, form: Format) -> str:
-    """Return a text that is read as the same value."""
-    if form == "json":
-        return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    if form == "yaml":
-        return _dump_yaml(value)
-    raise ConfigurationError(f"must be one of {', '.join(FORMATS)}, got {form!r}", key="format")
 
 
 def _refuse(path: Path, problem: str, line: int | None = None, hint: str | None = None) -> NoReturn:
@@ -198,21 +183,3 @@ def _make_loader(yaml: Any) -> Any:
 
 
 _PARSERS = {"json": _parse_json, "yaml": _parse_yaml}
-
-
-def _dump_yaml(value: Any) -> str:
-    yaml = _load_yaml("the descriptor")
-
-    class Dumper(yaml.SafeDumper):  # type: ignore[misc, name-defined]
-        """Quotes strings that other readers take for numbers, and writes several lines as a block."""
-
-        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
-            return True
-
-    def represent_text(dumper: Any, text: str) -> Any:
-        style = "|" if _BLOCK.fullmatch(text) else '"' if _BREAK.search(text) else None
-        return dumper.represent_scalar(f"{_STANDARD}str", text, style)
-
-    Dumper.add_representer(str, represent_text)
-    Dumper.add_implicit_resolver(f"{_STANDARD}float", _NUMBER, list("-+0123456789"))
-    return str(yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10**9))
