@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -111,6 +112,30 @@ async def test_a_stream_of_one_who_showed_nothing_goes_on(
         KeyFile(file).revoke("ana")
         await until(lambda: ana.is_ended)
         assert not nobody.is_ended
+
+
+async def test_checking_goes_on_after_a_check_that_failed_and_ends_with_the_server(
+    keys: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(http_auth, "CHECK_S", 0.005)
+    tries: list[object] = []
+
+    def fail_once(credentials: object) -> bool:
+        tries.append(credentials)
+        if len(tries) == 1:
+            raise OSError("not now")
+        return False
+
+    async with open_door(Auth(keys=keys[0])) as middleware:
+        monkeypatch.setattr(middleware._authenticator, "is_valid", fail_once)
+        ana = Stream()
+        come(middleware, lambda _: ana, x_api_key=keys[1])
+        await until(lambda: ana.is_ended)
+        assert "cannot be checked" in caplog.text
+        come(middleware, lambda _: Stream(), x_api_key=keys[1])
+        gc.collect()
+        assert not middleware._streams
+    assert len(tries) == 2
 
 
 async def test_a_caller_with_a_token_waits_for_the_keys_and_comes_in(key_server: KeyServer) -> None:

@@ -1,15 +1,15 @@
 """Authentication of HTTP requests, and the pages that are served before it: OAuth metadata and metrics.
 
 Every request passes here first, on every path: MCP, sessions, the older HTTP+SSE transport and metrics. A
-stream is one request that lasts for hours, so `CredentialWatch` ends it when its key is revoked or its token
-expires.
+stream is one request that lasts for hours, so it is ended when its key is revoked or its token expires.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -24,49 +24,11 @@ from toolcrib.transports.http.response import PendingResponse, Response, error_r
 if TYPE_CHECKING:
     from toolcrib.policy.enforcer import PolicyEnforcer
 
+logger = logging.getLogger("toolcrib")
+
 _KNOWN = (Principal, Rejection)
 CHECK_S = 1.0
 """Time between two checks of the credentials of open streams."""
-
-
-class CredentialWatch:
-    """Open streams and the credentials they were opened with; ends those whose credentials are no longer
-    valid."""
-
-    def __init__(self, is_valid: Callable[[Any], bool], *, every_s: float | None = None) -> None:
-        self._is_valid = is_valid
-        self._every_s = every_s or CHECK_S
-        # The connection holds its stream; one that has ended disappears from here by itself.
-        self._streams: WeakKeyDictionary[PendingResponse, Any] = WeakKeyDictionary()
-        self._timer: asyncio.TimerHandle | None = None
-
-    def __len__(self) -> int:
-        return len(self._streams)
-
-    def add(self, stream: PendingResponse, credentials: Any) -> None:
-        self._streams[stream] = credentials
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._every_s, self._tick)
-
-    def check(self) -> None:
-        for stream, credentials in list(self._streams.items()):
-            if not self._is_valid(credentials):
-                del self._streams[stream]
-                stream.end()
-
-    def close(self) -> None:
-        self._streams.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _tick(self) -> None:
-        self._timer = None
-        try:
-            self.check()
-        finally:
-            if self._streams:
-                self._timer = asyncio.get_running_loop().call_later(self._every_s, self._tick)
 
 
 class AuthMiddleware:
@@ -81,7 +43,9 @@ class AuthMiddleware:
         self._path = path
         self._workers = workers
         self._authenticator: Authenticator | None = None
-        self._credentials: CredentialWatch | None = None
+        # The connection holds its stream; one that has ended disappears from here by itself.
+        self._streams: WeakKeyDictionary[PendingResponse, Any] = WeakKeyDictionary()
+        self._checking: asyncio.Task[None] | None = None
         self._telemetry = enforcer.telemetry
         telemetry = enforcer.policy.telemetry
         shows = self._telemetry is not None and telemetry is not None and telemetry.prometheus
@@ -113,16 +77,17 @@ class AuthMiddleware:
         except ConfigurationError as error:
             raise self._enforcer.policy.error_from("auth.keys", error) from None
         self._authenticator = authenticator
-        self._credentials = CredentialWatch(authenticator.is_valid)
+        self._checking = asyncio.create_task(self._check_streams(authenticator))
 
     @property
     def is_ready(self) -> bool:
         return self._authenticator is not None or self._enforcer.policy.auth is None
 
     async def close(self) -> None:
-        if self._credentials is not None:
-            self._credentials.close()
-            self._credentials = None
+        if self._checking is not None:
+            self._checking.cancel()
+            self._checking = None
+        self._streams.clear()
         if self._authenticator is not None:
             await self._authenticator.close()
             self._authenticator = None
@@ -171,11 +136,20 @@ class AuthMiddleware:
 
     def watch(self, stream: PendingResponse, request: Request) -> None:
         """End this stream when the credentials of its request are no longer valid."""
-        credentials = (
-            None if self._authenticator is None else self._authenticator.credential_of(request.head.headers)
-        )
-        if credentials is not None and self._credentials is not None:
-            self._credentials.add(stream, credentials)
+        authenticator = self._authenticator
+        if authenticator and (credentials := authenticator.credential_of(request.head.headers)):
+            self._streams[stream] = credentials
+
+    async def _check_streams(self, authenticator: Authenticator) -> None:
+        while True:
+            await asyncio.sleep(CHECK_S)
+            try:
+                for stream, credentials in list(self._streams.items()):
+                    if not authenticator.is_valid(credentials):
+                        del self._streams[stream]
+                        stream.end()
+            except Exception:
+                logger.exception("the credentials of open streams cannot be checked")
 
     def _refuse(self, rejection: Rejection) -> Response:
         if self._telemetry is not None:
