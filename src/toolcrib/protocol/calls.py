@@ -52,7 +52,6 @@ logger = logging.getLogger("toolcrib")
 
 MAX_RUNNING = 2_000
 """Calls that run at once in one server. Further ones are refused."""
-LATE_QUESTION_S = 0.5
 ASK_S = 600.0
 """How long a question to a legacy client stays open."""
 
@@ -376,7 +375,6 @@ class ToolCall(PendingRequest):
             if reply is not None:
                 replies[key] = reply
         if len(replies) < len(asked):
-            self._warn_if_late()
             raise InputNeeded({key: item for key, item in asked.items() if key not in replies})
         return replies
 
@@ -391,18 +389,6 @@ class ToolCall(PendingRequest):
         except TimeoutError:
             raise CannotAskError(f"Nobody answered within {ASK_S:g} s.") from None
         return dict(zip(asked, replies, strict=True))
-
-    def _warn_if_late(self) -> None:
-        """Warn, once per tool, that work done before a question is repeated when the answer arrives."""
-        elapsed = time.monotonic() - self._started
-        if elapsed > LATE_QUESTION_S and self.engine.is_first_late_question(self.name):
-            logger.warning(
-                "tool '%s' worked for %.1f s before it asked; on 2026-07-28 that work is repeated with every "
-                "answer: ask before you act",
-                self.name,
-                elapsed,
-                extra={"tool_name": self.name},
-            )
 
     def _reply_with_questions(self, asked: Mapping[str, Question]) -> Reply:
         requests = {}

@@ -35,7 +35,6 @@ logger = logging.getLogger("toolcrib")
 
 NO_BATCHES = "Invalid request: JSON-RPC batches are not supported, send one message at a time"
 """2025-03-26 had them, the next version removed them."""
-MAX_LATE_QUESTIONS = 1_000
 SEALED_TTL_MS = 3_600_000
 DYNAMIC_TTL_MS = 60_000
 
@@ -100,7 +99,6 @@ class Engine:
         self.completion_limit = RateLimiter(completion.MAX_COMPLETIONS, completion.PERIOD_S)
         self.tasks = TaskManager(self, settings.tasks)
         self.encoded_meta = codec.preencode(self.server_meta)
-        self._late_questions: set[str] = set()
         self._methods: tuple[Method, ...] = METHODS
         self.modern_methods: dict[str, Method] = {}
         self.legacy_methods: dict[str, dict[str, Method]] = {}
@@ -213,13 +211,6 @@ class Engine:
                     client.notify(message)
             except Exception as error:  # one client that has gone must not keep it from the others
                 logger.debug("a client was not notified of a change: %s", type(error).__name__)
-
-    def is_first_late_question(self, tool: str) -> bool:
-        """Return whether this tool has not been warned about before, and remember it."""
-        is_first = tool not in self._late_questions and len(self._late_questions) < MAX_LATE_QUESTIONS
-        if is_first:
-            self._late_questions.add(tool)
-        return is_first
 
     def close(self) -> None:
         """End every subscription and session; the transports end calls that still run."""
