@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple
 from toolcrib.errors import InvalidArgumentsError
 from toolcrib.options import NO_OPTIONS, ToolOptions
 from toolcrib.schema.converters import (
-    Limit,
     build_lenient_loader,
     build_loader,
     find_limit,
@@ -28,6 +27,7 @@ from toolcrib.schema.received import OPAQUE, Received
 from toolcrib.schema.render import enforced_schema, value_schema
 from toolcrib.schema.shapes import MISSING, Convert, External, Record, Shape, convert, unwrap
 from toolcrib.validation import codec
+from toolcrib.validation.limits import has_more_values
 from toolcrib.validation.schema_tree import Resolver, Schema
 from toolcrib.validation.validator import (
     Problem,
@@ -66,7 +66,7 @@ class _Compiled(NamedTuple):
     known: frozenset[str]
     nulls: frozenset[str]
     """Arguments whose null is not checked against the schema."""
-    limits: list[tuple[str, Limit]]
+    limits: list[tuple[str, int]]
     is_identity: bool
     """Plain arguments are passed on as they are."""
     is_surely_valid: Callable[[Any], bool] | None
@@ -165,7 +165,10 @@ class ToolArguments:
         loaders = self.loaders
         limits = [(name, limit) for name in loaders if (limit := find_limit(self.shapes[name])) is not None]
         converted = [name for name, load in loaders.items() if load is not load_integer]
-        validator = Validator(self._enforced_schema(), trusted=self.trusted)
+        schema = self.schema  # an explicit one is enforced as it is
+        if not self.is_lenient:
+            schema = enforced_schema(schema, self.shapes, self.options.extra)
+        validator = Validator(schema, trusted=self.trusted)
         self._compiled = _Compiled(
             validator,
             Repairer(self.schema),
@@ -194,12 +197,6 @@ class ToolArguments:
         )
         return self._conversion
 
-    def _enforced_schema(self) -> Schema:
-        """Return the schema that arguments are checked against. An explicit one is that as it is."""
-        if self.is_lenient:
-            return self.schema
-        return enforced_schema(self.schema, self.shapes, self.options.extra)
-
     # --- checking ---
 
     def check(self, given: Any) -> dict[str, Any]:
@@ -208,7 +205,9 @@ class ToolArguments:
         compiled = self._compiled or self._compile()
         if compiled.is_surely_valid is not None and compiled.is_surely_valid(given):
             return given  # type: ignore[no-any-return]
-        arguments: dict[str, Any] = given if type(given) is dict else self._as_dict(given)
+        if given is not None and not isinstance(given, Mapping):
+            raise self._error([Problem("", "arguments must be an object", describe_value(given))])
+        arguments: dict[str, Any] = given if type(given) is dict else dict(given or ())
         validator = compiled.validator
         try:
             if self.closed:
@@ -225,13 +224,6 @@ class ToolArguments:
         except ValueError:  # the engine found something that is not JSON
             raise self._error([self._find_unusable(arguments)]) from None
 
-    def _as_dict(self, arguments: Any) -> dict[str, Any]:
-        if arguments is None:
-            return {}
-        if isinstance(arguments, Mapping):
-            return dict(arguments)
-        raise self._error([Problem("", "arguments must be an object", describe_value(arguments))])
-
     def _without_unknown(self, arguments: dict[str, Any], known: Set[str]) -> dict[str, Any]:
         """Drop unknown names if the tool ignores them, else raise an error with suggestions."""
         if self.options.extra == "ignore":
@@ -247,11 +239,11 @@ class ToolArguments:
         problems += [Problem(name, "required, but missing", "") for name in missing]
         raise self._error(problems)
 
-    def _check_limits(self, arguments: dict[str, Any], limits: list[tuple[str, Limit]]) -> None:
+    def _check_limits(self, arguments: dict[str, Any], limits: list[tuple[str, int]]) -> None:
         """Refuse arguments that take much longer to convert than to send."""
         for name, limit in limits:
-            if name in arguments and limit.excludes(arguments[name]):
-                message = f"more than {limit.values} values are too many to convert in one call"
+            if name in arguments and has_more_values(arguments[name], limit):
+                message = f"more than {limit} values are too many to convert in one call"
                 raise self._error([Problem(name, message, "", "send less at a time")])
 
     def _check_and_repair(

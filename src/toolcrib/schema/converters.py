@@ -16,7 +16,7 @@ import math
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from toolcrib.names import check_schema_text
 from toolcrib.options import EXTRAS
@@ -25,7 +25,6 @@ from toolcrib.schema.render import enforced_value_schema, value_schema
 from toolcrib.schema.shapes import (
     MISSING,
     Array,
-    Constrained,
     Convert,
     ConverterBuilder,
     Dictionary,
@@ -43,7 +42,7 @@ from toolcrib.schema.shapes import (
     walk,
 )
 from toolcrib.validation import codec
-from toolcrib.validation.limits import MAX_PATTERN_LENGTH, has_more_values
+from toolcrib.validation.limits import MAX_PATTERN_LENGTH
 from toolcrib.validation.validator import Validator
 
 _STANDARD_MODULES = frozenset({"builtins", "fractions", "ipaddress", "pathlib", "uuid"})
@@ -330,30 +329,13 @@ MAX_CONVERTED = 40_000
 MAX_CHOSEN = 5_000
 """Values that are compared with the options of a union one by one."""
 MAX_PATTERNS = 32
-_LEAVES = (Scalar, Enumeration, Union, Constrained)
 
 
-class Limit(NamedTuple):
-    """How many values of one argument are converted. In a `flat` one they are the items of a list."""
-
-    values: int
-    flat: bool
-
-    def excludes(self, value: Any) -> bool:
-        """Whether an argument has more values than that."""
-        if self.flat:
-            return type(value) is list and len(value) > self.values
-        return has_more_values(value, self.values)
-
-
-def find_limit(shape: Shape) -> Limit | None:
-    """Return how much of an argument is converted in one call, None where it never has many values."""
+def find_limit(shape: Shape) -> int | None:
+    """Return how many values of an argument are converted in one call, None if it never has many."""
     parts = list(walk(shape))
-    if not any(isinstance(part, Array | Dictionary | Named | External) for part in parts):
-        return None
-    containers = [part for part in parts if not isinstance(part, _LEAVES)]
-    is_flat = len(containers) == 1 and isinstance(containers[0], Array)
-    return Limit(min(map(_limit_of, parts)), is_flat)
+    has_many = any(isinstance(part, Array | Dictionary | Named | External) for part in parts)
+    return min(map(_limit_of, parts)) if has_many else None
 
 
 def _limit_of(shape: Shape) -> int:
