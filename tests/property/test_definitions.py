@@ -60,7 +60,7 @@ LEAVES = [
     Kind(dt.timedelta, st.timedeltas(), "string"),
     Kind(uuid.UUID, st.uuids(), "string"),
     Kind(pathlib.PurePosixPath, st.builds(pathlib.PurePosixPath, PLAIN, PLAIN), "string"),
-    Kind(bytes, st.binary(max_size=6), "string"),
+    Kind(bytes, TEXT.map(str.encode), "string"),  # models of pydantic send bytes as text
     Kind(decimal.Decimal, st.decimals(-(10**6), 10**6, places=3), "number"),
     Kind(Literal["a", 1, True], st.sampled_from(["a", 1, True]), "mixed"),
     Kind(Colour, st.sampled_from(Colour), "mixed"),

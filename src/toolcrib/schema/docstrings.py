@@ -349,7 +349,6 @@ _TYPED_NUMPY = re.compile(rf"{_NAMES} : \S")
 _NUMPY_ERROR = re.compile(rf"({_ERRORS}){_NUMPY_TAIL}")
 _TYPE = r"`*+(?:list of )?+[^\W\d][\w.]*+(?:\[[^:]*\])?`*+"
 _TYPED_RESULT = re.compile(rf"({_TYPE}(?:(?: \| | or ){_TYPE})*+):(?:\s++|$)(.*)")
-_TYPED_ENTRY = re.compile(rf"(?:[-*]\s++)?+{_NAMES}\s*+\(.*\)\s*+:")
 _NAMED_RESULT = re.compile(rf"({_NAMES})\s++:\s++(.+)")
 
 
@@ -407,40 +406,14 @@ def read_google(lines: list[str], headers: list[int]) -> Draft:
         block = lines[number + 1 : done]
         if block and not (block[0] and block[-1]):
             block = trim(block)
-        if block and HEADERS[lines[number]] == "params" and done < len(lines) and lines[done] not in HEADERS:
-            done = _rejoin_block(block, lines, done)
-        _leave_blank(draft.prose)
+        draft.prose.append("")
         if block:
             _take_google(draft, HEADERS[lines[number]], lines[number], block)
         else:
             draft.prose.append(lines[number])
-        _leave_blank(draft.prose)
+        draft.prose.append("")
     draft.prose += lines[done:]
     return draft
-
-
-def _rejoin_block(block: list[str], lines: list[str], end: int) -> int:
-    """Add to a block of arguments what follows continuation lines at the margin, and return its new end.
-
-    Such lines continue an entry only if a `name (type):` line with the indent of the block comes next, or if
-    their own continuation is indented deeper than an entry and a `name:` line comes next.
-    """
-    level = indent_of(block[0])
-    while end < len(lines):
-        start = next((n for n in range(end, len(lines)) if lines[n][:1] in ("", " ")), len(lines))
-        margin, below = lines[end:start], lines[start : find_block_end(lines, start, 0)]
-        is_deep = bool(below) and indent_of(below[0]) > level
-        if not (lines[end - 1] or is_deep) or any(line[-1] == ":" or _LABEL.match(line) for line in margin):
-            break
-        entry = _GOOGLE_ENTRY if is_deep else _TYPED_ENTRY
-        if not any(indent_of(line) == level and entry.match(line, level) for line in below):
-            break
-        gap = [] if lines[end - 1] else [""]
-        block += [*gap, *(" " * level + line for line in margin), *below]
-        end = start + len(below)
-    while block and not block[-1]:
-        block.pop()
-    return end
 
 
 def _indent_entries(lines: list[str], headers: list[int]) -> list[str]:
@@ -465,11 +438,6 @@ def _is_margin_entry(line: str) -> bool:
     return match is not None and match[1].isidentifier() and match[1] not in _KNOWN_TITLES and bool(match[3])
 
 
-def _leave_blank(prose: list[str]) -> None:
-    if prose and prose[-1]:
-        prose.append("")
-
-
 def _take_google(draft: Draft, kind: str, header: str, block: list[str]) -> None:
     if kind == "tags":
         draft.tags += read_tags(block)
@@ -479,7 +447,10 @@ def _take_google(draft: Draft, kind: str, header: str, block: list[str]) -> None
         text = flow(typed[2] if typed else first, block[1:])
         draft.add_returns(text, typed[1].replace("`", "") if typed else None)
     else:
-        stray, entries = _collect(block, _choose_google_pattern(kind, block[0].lstrip(" ")))
+        # Bullets are entries only where the first entry is one; else they continue an entry.
+        is_bulleted = block[0].lstrip(" ").startswith(("- ", "* "))
+        pattern = _GOOGLE_BULLET if is_bulleted else _GOOGLE_ENTRY
+        stray, entries = _collect(block, _GOOGLE_ERROR if kind == "raises" else pattern)
         # A block without any entry is prose, and keeps its header.
         draft.prose += stray if entries else [header, *block]
         documented = draft.entries_of(kind)
@@ -492,20 +463,7 @@ def _take_google(draft: Draft, kind: str, header: str, block: list[str]) -> None
                 documented += [Documented(name, description, cleaned) for name in split_names(names)]
 
 
-def _choose_google_pattern(kind: str, first: str) -> re.Pattern[str]:
-    if kind == "raises":
-        return _GOOGLE_ERROR
-    # Bullets are entries only where the first entry is one; else they continue an entry.
-    return _GOOGLE_BULLET if first.startswith(("- ", "* ")) else _GOOGLE_ENTRY
-
-
 # --- NumPy -------------------------------------------------------------------------------------------
-
-
-def opens_numpy(lines: list[str], number: int) -> bool:
-    """Whether this line underlines a known title."""
-    known = number > 0 and lines[number - 1].removesuffix(":") in _KNOWN_TITLES
-    return known and _is_title(lines, number - 1)
 
 
 def _is_title(lines: list[str], number: int) -> bool:
@@ -769,7 +727,10 @@ def _find_styles(lines: list[str], headers: list[int]) -> list[Style]:
     text = "\n".join(lines)
     google = any(opens_google(lines, number) for number in headers)
     # Cheap tests first: the other styles are rare.
-    numpy = "-" in text and "\n--" in text and any(opens_numpy(lines, number) for number in range(len(lines)))
+    numpy = "\n--" in text and any(
+        line.removesuffix(":") in _KNOWN_TITLES and _is_title(lines, number)
+        for number, line in enumerate(lines[:-1])
+    )
     rest = ("@" in text or " :" in text or "\n:" in text or text[:1] == ":") and any(map(is_field, lines))
     found: list[tuple[bool, Style]] = [(numpy, "numpy"), (google, "google"), (rest, "rest")]
     return [style for present, style in found if present]

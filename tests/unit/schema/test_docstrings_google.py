@@ -124,39 +124,11 @@ class TestGoogle:
         assert params_of(text) == {"x": "The x goes on (here): as 12:30 or http://x.org: b", "y": "Y."}
 
     @pytest.mark.parametrize(
-        "between",
-        [
-            "here, at the margin.",
-            "here, at\nthe margin.",
-            "here, at\n        the margin.",
-            "here, at the margin.\n",
-        ],
-    )
-    def test_a_line_at_the_margin_continues_the_entry_if_a_typed_one_follows(self, between: str) -> None:
-        text = f"Do.\n\nArgs:\n    x (str): Goes on\n{between}\n    y (int): The y.\n    z: The z.\n\nMore."
-        docs = parse_docstring(text)
-        assert {name: " ".join(words.split()) for name, words in params_of(text).items()} == {
-            "x": "Goes on here, at the margin.",
-            "y": "The y.",
-            "z": "The z.",
-        }
-        assert docs.description == "Do.\n\nMore."
-
-    def test_lines_at_the_margin_may_interrupt_the_arguments_more_than_once(self) -> None:
-        text = "Do.\n\nArgs:\n    x (str): One\nof\n    y (int): two\n- a\n- b\n    z (int): Three.\nEnd."
-        assert params_of(text) == {"x": "One of", "y": "two\n- a\n- b", "z": "Three."}
-        assert parse_docstring(text).description == "Do.\n\nEnd."
-
-    @pytest.mark.parametrize(
         "rest",
         [
             "Prose follows.",
             "Prose follows.\n    It is indented.",
-            "Prose follows.\n        deep (int): It is no entry.",
             "\nProse follows.\n    odd (int): It is another paragraph.",
-            "Prose follows.\n\nMore.\n    odd (int): It is another paragraph.",
-            "It has:\n    odd (int): It is a list.",
-            "Output: it has\n    odd (int): Of something else.",
             "Prose follows.\n    odd: It has no type.",
         ],
     )
@@ -276,22 +248,6 @@ class TestGoogle:
         docs = parse_docstring("A point.\n\nArgs:\n    x: Given.\n\nAttributes:\n    y (int): Found.")
         assert docs.params == (Documented("x", "Given."),)
         assert docs.attributes == (Documented("y", "Found.", "int"),)
-
-
-def test_a_paragraph_at_the_margin_whose_lines_go_on_deeper_continues_an_entry() -> None:
-    docs = parse_docstring(
-        "List alerts.\n\nArgs:\n  after: A cursor.\n\nProvide the ID of the last alert\n"
-        "      to fetch the next page.\n\n  limit: How many.\n\n  order: Sort order.\n"
-    )
-    assert [item.name for item in docs.params] == ["after", "limit", "order"]
-    assert "Provide the ID" in docs.params[0].description
-    assert docs.description == "List alerts"
-
-
-def test_a_paragraph_after_the_arguments_that_leads_to_an_example_is_none_of_them() -> None:
-    docs = parse_docstring("Read.\n\nArgs:\n    path: A path.\n\nThe file may have\n\n    key: value\n")
-    assert [item.name for item in docs.params] == ["path"]
-    assert "key: value" in docs.description
 
 
 @pytest.mark.parametrize("blank", ["", "\n"])

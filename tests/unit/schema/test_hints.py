@@ -114,7 +114,7 @@ class TestPlainTypes:
             (decimal.Decimal, 1.1, decimal.Decimal("1.1")),
             (complex, "1+2j", 1 + 2j),
             (fractions.Fraction, "1/3", fractions.Fraction(1, 3)),
-            (bytes, "aGk=", b"hi"),
+            (bytes, "aGmA", b"hi\x80"),
             (bytearray, "aGk=", bytearray(b"hi")),
             (dt.datetime, "2026-01-31T09:30:00Z", dt.datetime(2026, 1, 31, 9, 30, tzinfo=UTC)),
             (dt.date, "2026-01-31", dt.date(2026, 1, 31)),
