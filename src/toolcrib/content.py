@@ -149,7 +149,7 @@ class Message:
 
     def __post_init__(self) -> None:
         if self.role not in ROLES:
-            raise ValueError(f"{self.role!r:.40} is no role; roles are {' and '.join(ROLES)}")
+            raise ValueError(f"unknown role {self.role!r:.40}: use {' or '.join(ROLES)}")
 
 
 def text_block(text: str) -> Block:

@@ -419,8 +419,8 @@ def _definition_of_entry(tool: Component) -> ToolDefinition:
 
 
 def content_of(tool: Component) -> dict[str, Any]:
-    """Return the entry of a resource or a prompt without what its content decides: size and date. That of a
-    file whose content is fixed, as in a skill, has the digest of the content."""
+    """Return the entry of a resource or a prompt without size and date, which its content decides. The entry
+    of a file whose content is fixed, as in a skill, has the digest of the content."""
     wire = {key: value for key, value in tool.to_wire().items() if key != "size"}
     if isinstance(tool, Resource) and tool.digest is not None:
         wire["digest"] = tool.digest
@@ -441,7 +441,7 @@ def compare_entries(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[
             "label-changed", "cosmetic", "/name", template, (), old.get("name"), new.get("name")
         )
     if old.get("digest") != new.get("digest"):
-        template = "its content changed, or that of another file of the skill"
+        template = "its content changed, or the content of another file of the skill"
         digests = old.get("digest"), new.get("digest")
         yield make_change("content-changed", "compatible", "/digest", template, (), *digests)
     hints = old.get("annotations", {}), new.get("annotations", {})

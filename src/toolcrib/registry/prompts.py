@@ -138,7 +138,7 @@ class PromptResults(ToolResults):
             return {"role": item.role, "content": self._content(item.content)}
         if isinstance(item, dict) and item.keys() >= {"role", "content"}:
             if item["role"] not in ROLES:
-                raise self._error(f"{item['role']!r:.40} is no role; roles are user and assistant")
+                raise self._error(f"unknown role {item['role']!r:.40}: use user or assistant")
             return {"role": item["role"], "content": self._content(item["content"])}
         return {"role": "user", "content": self._content(item)}
 

@@ -126,7 +126,7 @@ class ToolArguments:
     defaults: Final[Mapping[str, Any]] = field(default_factory=dict)
     """Defaults by parameter."""
     field_defaults: Final[Mapping[str, Any]] = field(default_factory=dict)
-    """Those of the defaults that stand in `Field(...)`, so that every call has to pass them."""
+    """The defaults in `Field(...)`, which every call has to pass."""
     factories: Final[Mapping[str, Callable[[], Any]]] = field(default_factory=dict)
     """Default factories by parameter."""
     reconverted: Final[frozenset[str]] = _NO_NAMES
@@ -427,7 +427,7 @@ _FORM_TYPES = frozenset({"string", "integer", "number", "boolean"})
 
 def read_form(schema: Any) -> tuple[Schema, Convert | None]:
     """Return the JSON Schema of a form, and a function that makes an object of its data, if `schema` is a
-    class. Raise ValueError or TypeError for anything that is no form."""
+    class. Raise ValueError or TypeError for anything that is not a form."""
     if isinstance(schema, Mapping):
         check_schema(schema)
         if schema.get("type") != "object":

@@ -72,7 +72,7 @@ def runs_user_code(shape: Shape) -> bool:
             case External():
                 return True
             case Scalar(python=python) if python is not None and python not in _SCALAR_LOADERS:
-                if not _is_standard(python):
+                if python.__module__.partition(".")[0] not in _STANDARD_MODULES:
                     return True
             case Record(python=cls) if not _only_stores_fields(cls):
                 return True
@@ -86,10 +86,6 @@ def _only_stores_fields(cls: Any) -> bool:
     return hasattr(cls, "__dataclass_params__") and not hasattr(cls, "__post_init__")
 
 
-def _is_standard(python: Any) -> bool:
-    return python.__module__.partition(".")[0] in _STANDARD_MODULES
-
-
 class ConversionError(ValueError):
     """A value that cannot be converted, with every location and reason; read like a pydantic error."""
 
@@ -101,19 +97,16 @@ class ConversionError(ValueError):
         return [{"loc": path, "msg": message} for path, message in self.problems]
 
 
-def _error_at(key: str | int, error: Any) -> ConversionError:
-    """Return the same error as seen from the object or array that holds the value."""
-    if not isinstance(error, ConversionError) and not type(error).__module__.startswith("pydantic"):
-        return ConversionError([((key,), str(error) or type(error).__name__)])
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    return ConversionError([((key, *item["loc"]), item["msg"]) for item in found])
-
-
 def _load_at(key: str | int, load: Convert, value: Any) -> Any:
+    """Load a member or an item; an error says where it is, as seen from the object or array."""
     try:
         return load(value)
-    except ValueError as error:
-        raise _error_at(key, error) from None
+    except ValueError as raised:
+        error: Any = raised
+    found: list[Any] = [{"loc": (), "msg": str(error) or type(error).__name__}]
+    if isinstance(error, ConversionError) or type(error).__module__.startswith("pydantic"):
+        found = error.errors(include_url=False, include_input=False, include_context=False)
+    raise ConversionError([((key, *item["loc"]), item["msg"]) for item in found])
 
 
 class _LoaderBuilder(ConverterBuilder):
@@ -172,7 +165,9 @@ class _LoaderBuilder(ConverterBuilder):
         if _is_optional(shape):
             load = next(filter(None, loads))
             return lambda value: None if value is None else load(value)
-        ranked = sorted(zip(shape.options, loads, strict=True), key=lambda pair: _is_last_resort(pair[0]))
+        pairs = zip(shape.options, loads, strict=True)  # 5 is an int before it is a float, text before bytes
+        last = (float, decimal.Decimal, bytes, bytearray)
+        ranked = sorted(pairs, key=lambda pair: isinstance(pair[0], Scalar) and pair[0].python in last)
         validators: list[Validator] = []
 
         def load_union(value: Any) -> Any:
@@ -212,12 +207,6 @@ def _is_optional(shape: Union) -> bool:
     """Whether a union has one option besides null: then nothing has to be chosen."""
     others = [item for item in shape.options if not (isinstance(item, Scalar) and item.kind == "null")]
     return len(others) == 1 and not accepts_none(others[0])
-
-
-def _is_last_resort(shape: Shape) -> bool:
-    """Whether other members of a union are tried first: 5 is an int before it is a float, text before
-    bytes."""
-    return isinstance(shape, Scalar) and shape.python in (float, decimal.Decimal, bytes, bytearray)
 
 
 _WEEKS = re.compile(r"(-?)P([0-9]+)W")

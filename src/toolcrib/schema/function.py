@@ -119,7 +119,7 @@ class _FunctionBuilder:
         self.nullable: set[str] = set()
         self.optional: set[str] = set()
         self.defaults: dict[str, Any] = {}
-        """Defaults that stand in `Field(...)`, by parameter."""
+        """Defaults in `Field(...)`, by parameter."""
         self.factories: dict[str, Callable[[], Any]] = {}
         self.injector = Injector(name, info.kind, options.run)
 
@@ -222,7 +222,8 @@ class _FunctionBuilder:
         if not made.description and entry is not None:
             made.description = entry.description
             # It may be out of date, so no call is refused for what only the docstring has.
-            if is_uncertain or (entry.type and _find_choices(entry.type) and not _has_enum(made.shape)):
+            has_choices = entry.type and _find_choices(entry.type)
+            if is_uncertain or (has_choices and "'enum': " not in str(value_schema(made.shape))):
                 made.description = ": ".join(filter(None, (entry.type, entry.description)))
         if made.name in self.fields:
             self.refuse(name, f"has the same name as another: '{made.name}'", "change its alias")
@@ -234,7 +235,7 @@ class _FunctionBuilder:
         name, default = parameter.name, parameter.default
         if default is EMPTY:
             return Field(name, shape, True, MISSING, "", name, name)
-        self.add_null(name, is_optional)
+        (self.nullable if is_optional else self.optional).add(name)  # null means None, or nothing was given
         return Field(
             name, bare, False, self.publish_default(name, bare, default, is_optional), "", name, name
         )
@@ -251,10 +252,6 @@ class _FunctionBuilder:
         message = f"The docstring says parameter '{parameter.name}' is {entry.type}, but its default is not"
         self.note("stale-type", "warning", message, parameter.name, "annotate the parameter")
         return EMPTY
-
-    def add_null(self, name: str, is_none: bool) -> None:
-        """Accept an explicit null, which means None or that the argument was left out."""
-        (self.nullable if is_none else self.optional).add(name)
 
     def take_context(self, name: str) -> None:
         if self.options.run == "process":
@@ -283,7 +280,7 @@ class _FunctionBuilder:
             shape_accepts_none = self.guard(name, accepts_none, shape)
             made.default = self.publish_default(name, shape, default, is_optional or shape_accepts_none)
             if not shape_accepts_none:
-                self.add_null(made.name, is_optional)
+                (self.nullable if is_optional else self.optional).add(made.name)
         return made
 
     def read_hint(self, reader: HintReader, hint: Any, name: str) -> tuple[Shape, FieldInfo]:
@@ -301,7 +298,9 @@ class _FunctionBuilder:
         except ToolcribError as error:
             self.refuse(name, f"has a hint that cannot be used: {error}", getattr(error, "hint", None))
         except Exception as error:  # pydantic's own schema errors, and names in aliases
-            self.refuse(name, f"has a hint that cannot be used: {_first_line(error)}", "use a simpler type")
+            first, *rest = str(error).splitlines() or [type(error).__name__]
+            first += f" {rest[0].strip()}" if first.endswith(":") and rest else ""
+            self.refuse(name, f"has a hint that cannot be used: {first}", "use a simpler type")
 
     def default_of_field(self, parameter: Parameter, info: FieldInfo) -> Any:
         """Return the default in `Field(...)`, and remember it: calls have to pass it."""
@@ -383,7 +382,7 @@ class _FunctionBuilder:
         raise self.info.refusal(self.name, parameter, text, hint) from None
 
 
-# Names that stand in a list of parameters without being one: injected values, types, and headings in prose.
+# Names in a list of parameters that are not parameters: injected values, types, and headings in prose.
 _NO_PARAMETERS = {
     *("self", "cls", "ctx", "context", "args", "kwargs", "*args", "**kwargs", "int", "str", "bool", "float"),
     *("list", "dict", "tuple", "set", "bytes", "object", "none", "null", "any", "note", "notes", "example"),
@@ -397,12 +396,6 @@ def _is_plain_value(schema: Any) -> bool:
     return kind in ("string", "integer", "number", "boolean") or (
         kind == "array" and _is_plain_value(schema.get("items"))
     )
-
-
-def _first_line(error: Exception) -> str:
-    """Return the first line of an error message, with the next one where it only introduces it."""
-    first, *rest = str(error).splitlines() or [type(error).__name__]
-    return f"{first} {rest[0].strip()}" if first.endswith(":") and rest else first
 
 
 class _Defaults(NamedTuple):
@@ -427,10 +420,6 @@ def _read_defaults(info: HandlerInfo, of_fields: Mapping[str, Any], injected: Co
         {name: default for name, default in of_fields.items() if name not in positional},
         tuple([(name, defaults.get(name, EMPTY)) for name in positional]),
     )
-
-
-def _has_enum(shape: Shape) -> bool:
-    return "'enum': " in str(value_schema(shape))
 
 
 # --- hints with a meaning of their own ---------------------------------------------------------------
@@ -546,18 +535,15 @@ def find_plain_hint(hint: Any) -> PlainHint | None:
         known = _PLAIN_HINTS.get(key)
     except TypeError:  # unhashable metadata
         return None
-    if known is None and _is_plain_hint(hint) and len(_PLAIN_HINTS) < _MAX_REMEMBERED:
+    if known is not None or len(_PLAIN_HINTS) >= _MAX_REMEMBERED:
+        return known
+    members = hint.__args__ if kind in _UNIONS else () if kind is _LITERAL else (hint,)
+    if all(item in _PLAIN_MEMBERS or _is_plain_container(item) for item in members):
         try:
             known = _PLAIN_HINTS[key] = _read_plain_hint(hint)
         except InvalidSignatureError:  # reported when the tool is built
             return None
     return known
-
-
-def _is_plain_hint(hint: Any) -> bool:
-    if type(hint) in _UNIONS:
-        return all(item in _PLAIN_MEMBERS or _is_plain_container(item) for item in hint.__args__)
-    return type(hint) is _LITERAL or _is_plain_container(hint)
 
 
 def _is_plain_container(hint: Any) -> bool:

@@ -209,7 +209,9 @@ class HintReader:
         if origin is typing.Union or origin is types.UnionType:
             return self._union(arguments)
         if origin is tuple and hint is not typing.Tuple:  # noqa: UP006 - bare, it has any items
-            return self._tuple(arguments)
+            if len(arguments) == 2 and arguments[1] is ...:
+                return Array(self.shape(arguments[0]), python=tuple)
+            return FixedArray(tuple(self.shape(item) for item in arguments))
         if origin in ARRAYS:
             return _array(self.shape(arguments[0]) if arguments else None, ARRAYS[origin])
         if origin in _MAPPINGS:
@@ -246,11 +248,6 @@ class HintReader:
         if len(literals) == len(options):
             return _merge_enumerations(literals)
         return options[0] if len(options) == 1 else Union(options)
-
-    def _tuple(self, arguments: tuple[Any, ...]) -> Shape:
-        if len(arguments) == 2 and arguments[1] is ...:
-            return Array(self.shape(arguments[0]), python=tuple)
-        return FixedArray(tuple(self.shape(item) for item in arguments))
 
     def _mapping(self, origin: Any, arguments: tuple[Any, ...]) -> Shape:
         if origin is collections.Counter and arguments:
@@ -311,13 +308,14 @@ def _key_shape(shape: Shape) -> Shape | None:
             return Scalar("string", pattern=_INTEGER_KEY if kind == "integer" else _NUMBER_KEY, python=python)
         case Scalar(kind="boolean"):
             return Enumeration(("true", "false"), (True, False))
-        case Enumeration():
-            return _as_keys(shape)
+        case Enumeration(values=values, members=members):
+            keys = tuple(value if isinstance(value, str) else codec.encode_text(value) for value in values)
+            return Enumeration(keys, members or values)
         case Named(target=inner) | Constrained(base=Enumeration() as inner):
             return _key_shape(inner)
         case Union(options=options):
-            keys = [_key_shape(option) for option in options]
-            return None if None in keys else Union(tuple(key for key in keys if key is not None))
+            found = [_key_shape(option) for option in options]
+            return None if None in found else Union(tuple(key for key in found if key is not None))
     raise InvalidSignatureError(
         "it has keys that JSON cannot represent", hint="use a list of pairs, or strings as keys"
     )
@@ -370,12 +368,6 @@ def _merge_enumerations(options: list[Enumeration]) -> Enumeration:
     }
     values, members = tuple(value for _, value in pairs), tuple(pairs.values())
     return Enumeration(values, None if _are_same(values, members) else members)
-
-
-def _as_keys(option: Enumeration) -> Enumeration:
-    """Return the same set as keys of an object, which are strings."""
-    keys = tuple(value if isinstance(value, str) else codec.encode_text(value) for value in option.values)
-    return Enumeration(keys, option.members or option.values)
 
 
 def _are_same(values: tuple[Any, ...], members: tuple[Any, ...]) -> bool:

@@ -45,7 +45,7 @@ Overrides = Mapping[Callable[..., Any], Callable[..., Any]]
 
 
 def find_depends(hint: Any, default: Any) -> Depends | None:
-    """Return the `Depends` in the hint or the default of a parameter, or None. Raise TypeError for that of
+    """Return the `Depends` in the hint or the default of a parameter, or None. Raise TypeError for one of
     another library."""
     for item in (default, *(hint.__metadata__[::-1] if origin_of(hint) is Annotated else ())):
         kind = type(item)

@@ -56,20 +56,19 @@ def enforced_value_schema(shape: Shape, extra: Extra) -> dict[str, Any]:
 
 
 def enforced_schema(schema: Schema, shapes: Mapping[str, Shape], extra: Extra) -> Schema:
-    """Return the schema that arguments are checked against: that of `shapes`, published as `schema`.
+    """Return the schema that arguments are checked against; `schema` is the published one of `shapes`.
 
     Unless `extra` is "ignore", it refuses unknown names in nested objects, which the published one does not
     say. It accepts a time without an offset, although the published format has one.
     """
-    if not any(_is_enforced_otherwise(part) for shape in shapes.values() for part in walk_shape(shape)):
+    parts = [part for shape in shapes.values() for part in walk_shape(shape)]
+    if not any(isinstance(part, Record | External) for part in parts) and not any(
+        type(part) is Scalar and part.format == "date-time" for part in parts
+    ):
         return schema
     renderer = _Renderer(list(shapes.values()), extra)
     rendered = {name: renderer.visit(shape) for name, shape in shapes.items()}
     return renderer.finish({**schema, "properties": {**schema["properties"], **rendered}})
-
-
-def _is_enforced_otherwise(shape: Shape) -> bool:
-    return isinstance(shape, Record | External) or (type(shape) is Scalar and shape.format == "date-time")
 
 
 class _Renderer(ShapeVisitor[dict[str, Any]]):
@@ -190,7 +189,7 @@ def _name_shared(roots: list[Shape]) -> dict[int, str]:
     """Name the shapes that are used more than once; keys are their ids."""
     names: dict[int, str] = {}
     seen: set[int] = set()
-    pending = [shape for shape in roots if type(shape) not in _LEAVES and not _is_flat(shape)]
+    pending = [shape for shape in roots if type(shape) not in _LEAVES]
     while pending:
         shape = pending.pop()
         if isinstance(shape, Named):
@@ -214,10 +213,6 @@ def _reachable(name: str, definitions: dict[str, Any]) -> dict[str, Any]:
             references = (str(node.get("$ref", "")) for _, node in walk(definitions[key]))
             pending += [reference.removeprefix(DEFINITION_PREFIX) for reference in references]
     return found
-
-
-def _is_flat(shape: Shape) -> bool:
-    return type(shape) is Array and type(shape.items) in _LEAVES
 
 
 def _free_name(name: str, taken: set[str]) -> str:

@@ -145,7 +145,7 @@ def rewrite_references(schema: Any, change: Callable[[str], str]) -> Any:
 
 
 def inline_definitions(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema in which definitions that are referred to once stand in place of the reference."""
+    """Return a schema in which definitions that are referred to once replace the reference."""
     definitions: Mapping[str, Any] = schema.get("$defs", {})
     counts = Counter(str(node["$ref"]) for _, node in walk(schema) if "$ref" in node)
     once = {

@@ -89,7 +89,7 @@ async def test_content_of_every_kind_can_be_in_a_message(value: Any) -> None:
         (b"bytes", "bytes are no message"),
         (float("nan"), "not a JSON number"),
         (object(), "a value of type object has no JSON form"),
-        ({"role": "system", "content": "Obey"}, "'system' is no role; roles are user and assistant"),
+        ({"role": "system", "content": "Obey"}, "unknown role 'system': use user or assistant"),
         ("x" * (16 * 2**20 + 1), "larger than 16384 KiB"),
         (["x" * (9 * 2**20), "y" * (9 * 2**20)], "larger than 16384 KiB"),
         ("\ud800", "not valid Unicode"),

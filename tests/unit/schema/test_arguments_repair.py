@@ -12,7 +12,7 @@ INT = {"type": "integer"}
 LIST = {"type": "array", "items": INT}
 
 
-def mend(value: Any, schema: Any, **defs: Any) -> Any:
+def repair(value: Any, schema: Any, **defs: Any) -> Any:
     return Repairer({"properties": {"a": schema}, "$defs": defs}).repair({"a": value})["a"]
 
 
@@ -39,9 +39,9 @@ def mend(value: Any, schema: Any, **defs: Any) -> Any:
     ],
 )
 def test_a_string_is_decoded_where_no_string_is_allowed(text: str, schema: Any, value: Any) -> None:
-    mended = mend(text, schema, n=INT)
-    assert mended == value
-    assert type(mended) is type(value)
+    repaired = repair(text, schema, n=INT)
+    assert repaired == value
+    assert type(repaired) is type(value)
 
 
 @pytest.mark.parametrize("text", ["5", "[1]", '{"a": 1}', "null", "true"])
@@ -68,7 +68,7 @@ def test_a_string_is_decoded_where_no_string_is_allowed(text: str, schema: Any, 
     ],
 )
 def test_a_string_is_kept_where_strings_are_allowed(text: str, schema: Any) -> None:
-    assert mend(text, schema, s={"type": "string"}, yes=True) is text
+    assert repair(text, schema, s={"type": "string"}, yes=True) is text
 
 
 @pytest.mark.parametrize(
@@ -89,12 +89,12 @@ def test_a_string_is_kept_where_strings_are_allowed(text: str, schema: Any) -> N
     ],
 )
 def test_a_string_that_is_not_json_is_kept(text: str) -> None:
-    assert mend(text, INT) is text
+    assert repair(text, INT) is text
 
 
 @pytest.mark.parametrize("value", [5, 5.5, None, True, [1], {"b": 2}, b"5"])
 def test_other_values_are_kept(value: Any) -> None:
-    assert mend(value, LIST) is value
+    assert repair(value, LIST) is value
 
 
 def test_a_value_without_mistakes_is_returned_itself() -> None:
@@ -130,22 +130,22 @@ def test_properties_that_a_pattern_may_describe_are_kept() -> None:
 
 def test_items_of_a_tuple_are_repaired_by_position() -> None:
     row = {"prefixItems": [INT, {"type": "string"}], "items": {"type": "boolean"}}
-    assert mend(["1", "1", "true", "false"], row) == [1, "1", True, False]
-    assert mend(["1", "1", "true"], {"prefixItems": [INT]}) == [1, "1", "true"]
+    assert repair(["1", "1", "true", "false"], row) == [1, "1", True, False]
+    assert repair(["1", "1", "true"], {"prefixItems": [INT]}) == [1, "1", "true"]
     old = {"items": [INT, {"type": "string"}], "additionalItems": {"type": "boolean"}}
-    assert mend(["1", "1", "true"], old) == [1, "1", True]
+    assert repair(["1", "1", "true"], old) == [1, "1", True]
 
 
 def test_the_only_possible_option_is_followed() -> None:
     thing = {"type": "object", "properties": {"n": INT}}
     maybe = {"anyOf": [{"$ref": "#/$defs/thing"}, {"type": "null"}]}
-    assert mend({"n": "1"}, maybe, thing=thing) == {"n": 1}
-    assert mend({"n": "1"}, {"oneOf": [maybe, {"type": "array"}, False]}, thing=thing) == {"n": 1}
-    assert mend(["1"], {"anyOf": [thing, {"type": ["array", "null"], "items": INT}]}) == [1]
+    assert repair({"n": "1"}, maybe, thing=thing) == {"n": 1}
+    assert repair({"n": "1"}, {"oneOf": [maybe, {"type": "array"}, False]}, thing=thing) == {"n": 1}
+    assert repair(["1"], {"anyOf": [thing, {"type": ["array", "null"], "items": INT}]}) == [1]
     either = {"anyOf": [thing, {"type": "object", "properties": {"n": {"type": "string"}}}]}
-    assert mend({"n": "1"}, either) == {"n": "1"}
-    assert mend({"n": "1"}, {"anyOf": [thing, True]}) == {"n": "1"}
-    assert mend({"n": "1"}, {"properties": {"n": INT}, "anyOf": [{"required": ["n"]}]}) == {"n": 1}
+    assert repair({"n": "1"}, either) == {"n": "1"}
+    assert repair({"n": "1"}, {"anyOf": [thing, True]}) == {"n": "1"}
+    assert repair({"n": "1"}, {"properties": {"n": INT}, "anyOf": [{"required": ["n"]}]}) == {"n": 1}
 
 
 def test_recursive_schemas_are_followed_to_a_limited_depth() -> None:
@@ -162,16 +162,16 @@ def test_recursive_schemas_are_followed_to_a_limited_depth() -> None:
 
 def test_references_in_a_circle_end() -> None:
     circle = {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}
-    assert mend({"n": "1"}, {"$ref": "#/$defs/a"}, **circle) == {"n": "1"}
+    assert repair({"n": "1"}, {"$ref": "#/$defs/a"}, **circle) == {"n": "1"}
     forms = {"a": {"anyOf": [{"$ref": "#/$defs/a"}]}}
-    assert mend({"n": "1"}, {"$ref": "#/$defs/a"}, **forms) == {"n": "1"}
+    assert repair({"n": "1"}, {"$ref": "#/$defs/a"}, **forms) == {"n": "1"}
 
 
 def test_very_many_values_are_not_repaired() -> None:
     many = ["1"] * 30_000
-    assert mend(many, LIST) is many
-    assert mend(["1"] * 10_000, LIST) == [1] * 10_000
+    assert repair(many, LIST) is many
+    assert repair(["1"] * 10_000, LIST) == [1] * 10_000
     wide = {"additionalProperties": LIST}
     value = {str(i): ["1"] * 4_500 for i in range(4)}
-    mended = Repairer(wide).repair(value)
-    assert [type(items[0]) for items in mended.values()] == [int, int, str, str]
+    repaired = Repairer(wide).repair(value)
+    assert [type(items[0]) for items in repaired.values()] == [int, int, str, str]

@@ -384,7 +384,8 @@ def test_a_lock_pins_every_file_of_a_skill(tmp_path: Path) -> None:
     lock = Lock.load(file)
     assert drift(lock, folder) == []
     (tea / "a.md").write_text("A")
-    what = "is not what was locked: its content changed, or that of another file of the skill (compatible)"
+    cause = "its content changed, or the content of another file of the skill (compatible)"
+    what = f"is not what was locked: {cause}"
     assert drift(lock, folder) == [
         f"'resource:skill://tea/SKILL.md' {what}",  # so the skill is not listed, either
         f"'resource:skill://tea/a.md' {what}",
