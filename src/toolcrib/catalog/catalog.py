@@ -219,6 +219,7 @@ class TargetLoader:
         self,
         watch: Watch = unwatched,
         *,
+        name_rule: str | None = None,
         arguments: tuple[str, ...] = (),
         on_error: Callable[[BaseException], None] | None = None,
     ) -> None:
@@ -227,6 +228,7 @@ class TargetLoader:
         self.configs: list[Config] = []
         self.servers: list[Any] = []
         self._watch = watch
+        self._name_rule = name_rule
         self._arguments = arguments
         self._on_error = on_error
         self._components: list[Component] = []
@@ -250,8 +252,8 @@ class TargetLoader:
 
     @property
     def name_rule(self) -> Any:
-        """The rule for names that a file has chosen, or None."""
-        label = self.first_setting("name_rule")
+        """The rule for names that the caller or a file has chosen, or None."""
+        label = self._name_rule or self.first_setting("name_rule")
         return NAME_RULES[label] if label else None
 
     def make_registries(self) -> dict[str, ToolRegistry]:

@@ -16,7 +16,7 @@ from toolcrib.catalog.lint import OTHERS, Choice, inspect_tools
 from toolcrib.catalog.lint.run import describe_other, find_unknown_codes, is_known, load_rules, to_sarif
 from toolcrib.cli.catalog import ToolSource, source_options
 from toolcrib.cli.load import Loaded, find_unused_policy, load, registries_of
-from toolcrib.cli.options import Command, CommandError, exclusive, json_option
+from toolcrib.cli.options import Command, CommandError, exclusive, json_option, name_rule_option
 from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.table import Column, print_findings, print_table
 from toolcrib.cli.text import NAME_STYLE, STATE_STYLES, count_findings, safe, suggest
@@ -58,6 +58,7 @@ class Row(NamedTuple):
 @click.command(cls=Command, examples=EXAMPLES)
 @source_options()
 @json_option
+@name_rule_option
 @click.option("--advice", is_flag=True, help="Show suggestions too, not only their number.")
 @click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
 @click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0 for code hosts and editors.")
@@ -68,6 +69,7 @@ def check(
     terminal: Terminal,
     source: ToolSource,
     as_json: bool,
+    name_rule: str | None,
     advice: bool,
     strict: bool,
     as_sarif: bool,
@@ -99,7 +101,7 @@ def check(
     if source.static or source.remote is not None:
         found = source.open(terminal)
     else:
-        found, others = _import(source.targets, terminal)
+        found, others = _import(source.targets, name_rule, terminal)
     rows = [*_list_components(found), *_list_refused(found.errors)]
     found.findings += others
     for config in () if no_ignore else _read_configs(source.targets):
@@ -138,9 +140,11 @@ def check(
     return 1 if any(finding.level in levels for finding in findings) else 0
 
 
-def _import(targets: Sequence[str], terminal: Terminal) -> tuple[Catalog, list[Finding]]:
+def _import(
+    targets: Sequence[str], name_rule: str | None, terminal: Terminal
+) -> tuple[Catalog, list[Finding]]:
     """Return the catalog of targets that are imported, and findings about their policy and pages."""
-    loaded = load(targets, terminal)
+    loaded = load(targets, terminal, name_rule=name_rule)
     with terminal.log.muted():
         found = loaded.catalog(terminal)
         for registry in registries_of(loaded.server).values():

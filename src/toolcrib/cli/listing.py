@@ -14,7 +14,7 @@ from toolcrib.cli.catalog import ToolSource, complete_names, find_component, ope
 from toolcrib.cli.load import load_named
 from toolcrib.cli.options import Command, CommandError, json_option, targets_argument
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.table import print_feature, print_features, print_findings, print_tool, print_tools
+from toolcrib.cli.table import print_component, print_components, print_findings
 from toolcrib.cli.text import (
     LEVELS,
     NAME_STYLE,
@@ -100,9 +100,7 @@ def list_tools(
     if as_json:
         terminal.json(found.to_json())
         return 1 if found.errors else 0
-    if found.tools:
-        print_tools([tool.definition for tool in found.tools], terminal)
-    print_features(found.others, terminal, is_first=not found.tools)
+    print_components(found.components, terminal)
     for finding in found.findings:
         if finding.level == "error" or found.server:
             terminal.finding(finding)
@@ -121,11 +119,8 @@ def _print_scan(found: Catalog, terminal: Terminal, as_json: bool) -> int:
     if as_json:
         terminal.json(found.to_json())
         return 1 if found.errors else 0
-    if found.tools:
-        print_tools([tool.definition for tool in found.tools], terminal, with_source=True)
-        terminal.echo("")
-    if found.others:
-        print_features(found.others, terminal, is_first=True)
+    if found.components:
+        print_components(found.components, terminal, with_source=True)
         terminal.echo("")
     print_findings(sorted(found.findings, key=lambda item: (LEVELS.index(item.level), item.code)), terminal)
     more = f" and {len(found.hidden)} disabled or older" if found.hidden else ""
@@ -181,10 +176,7 @@ def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> in
         terminal.json({**component_json(tool), **facts, "timeout_s": timeout_s, **fingerprint})
         return 0
     details["Timeout"] = "none" if timeout_s is None else f"{timeout_s:g} s"
-    if tool.kind == "tool":
-        print_tool(definition, details, terminal)
-    else:
-        print_feature(tool, details, terminal)
+    print_component(tool, details, terminal)
     return 0
 
 

@@ -92,10 +92,11 @@ def load(
     terminal: Terminal,
     *,
     timeout_s: float | None = None,
+    name_rule: str | None = None,
 ) -> Loaded:
     """Load all targets. Raises CommandError for a target that does not exist."""
     with terminal.log.muted():
-        loader = make_loader(targets, terminal)
+        loader = make_loader(targets, terminal, name_rule)
         tools = loader.collect(targets)
         if loader.missing:
             raise CommandError(loader.missing[0].message, loader.missing[0].hint)
@@ -122,6 +123,7 @@ def load_for_serving(
     timeout_s: float | None = None,
     dynamic: bool = False,
     search: SearchMode | None = None,
+    name_rule: str | None = None,
     **identity: Any,
 ) -> Loaded:
     """Load and build everything that exists.
@@ -130,7 +132,7 @@ def load_for_serving(
     means that the tools will be reloaded. `identity` overrides the files, and they override what an
     adopted server tells clients about itself.
     """
-    loader = make_loader(targets, terminal)
+    loader = make_loader(targets, terminal, name_rule)
     tools = loader.collect(targets)
     if loader.missing and not tools:
         raise CommandError(loader.missing[0].message, loader.missing[0].hint)
@@ -158,10 +160,11 @@ def load_for_serving(
     return loaded
 
 
-def make_loader(targets: Sequence[str], terminal: Terminal) -> TargetLoader:
+def make_loader(targets: Sequence[str], terminal: Terminal, name_rule: str | None = None) -> TargetLoader:
     """Return a loader that shows its progress on the terminal, and with --debug what targets raise."""
     return TargetLoader(
         partial(Progress, terminal),
+        name_rule=name_rule,
         arguments=targets.arguments if isinstance(targets, Targets) else (),
         on_error=terminal.traceback if terminal.debug else None,
     )

@@ -328,6 +328,11 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(function)
 
 
+def name_rule_option(function: F) -> F:
+    text = "Names that tools may have; portable and strict refuse dots.  [default: mcp]"
+    return click.option("--name-rule", type=click.Choice(("mcp", "portable", "strict")), help=text)(function)
+
+
 def parse_headers(given: Sequence[str]) -> dict[str, str]:
     """Return the headers of `--header 'NAME: VALUE'`."""
     headers = {}

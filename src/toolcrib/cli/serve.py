@@ -15,7 +15,14 @@ from typing import Any
 import click
 
 from toolcrib.cli.load import read_configs
-from toolcrib.cli.options import Command, CommandError, exclusive, json_option, targets_argument
+from toolcrib.cli.options import (
+    Command,
+    CommandError,
+    exclusive,
+    json_option,
+    name_rule_option,
+    targets_argument,
+)
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.serving import (
     ServeOptions,
@@ -80,6 +87,7 @@ def _parse_path(_: click.Context, __: click.Parameter, value: str | None) -> str
     type=click.Choice(("auto", "always", "never")),
     help="List two tools that search and call the others, instead of a long list.  [default: auto]",
 )
+@name_rule_option
 @click.option("--strict", is_flag=True, help="Do not start if any tool has an error.")
 @click.option("--locked", is_flag=True, help="Serve only what the lock file pins; see toolcrib lock.")
 @click.option("--lock", metavar="FILE", help="Lock file, implies --locked.  [default: toolcrib.lock]")

@@ -79,6 +79,7 @@ class ServeOptions:
     insecure: bool = False
     name: str | None = None
     search: SearchMode | None = None
+    name_rule: str | None = None
     as_json: bool = False
     strict: bool = False
     log_level: str | None = None
@@ -107,6 +108,7 @@ class ServeProcess:
                 timeout_s=options.timeout_s,
                 dynamic=options.reload,
                 search=options.search,
+                name_rule=options.name_rule,
                 **identity,
             )
             if options.is_locked:

@@ -201,122 +201,87 @@ def print_findings(findings: Sequence[Finding], terminal: Terminal) -> None:
         terminal.echo("")
 
 
-# --- tools -----------------------------------------------------------------------------------------------
+# --- tools, resources and prompts --------------------------------------------------------------------------
+
+_HEADINGS = {"tool": "NAME", "resource": "RESOURCE", "template": "TEMPLATE", "prompt": "PROMPT"}
 
 
-def print_tools(
-    definitions: Iterable[ToolDefinition], terminal: Terminal, *, with_source: bool = False
+def print_components(
+    components: Iterable[Component], terminal: Terminal, *, with_source: bool = False
 ) -> None:
-    """Print name, first line of the description and parameters; with file and line if asked for."""
-    columns = [
-        NAME,
-        Column("DESCRIPTION", least=24),
-        Column("PARAMETERS", least=24, rank=2),
-        Column("SOURCE", is_path=True, rank=1, style={"dim": True}),
-    ]
-    rows = [
-        (
-            cut(definition.name),
-            first_line(definition) or "-",
-            signature(definition).replace(": ", f":{NO_BREAK}") or "-",
-            format_source(definition.source),
-        )
-        for definition in definitions
-    ]
-    number = len(columns) if with_source else 3
-    print_table(columns[:number], [row[:number] for row in rows], terminal)
-
-
-_FIRST_COLUMNS = {"resource": "RESOURCE", "template": "TEMPLATE", "prompt": "PROMPT"}
-
-
-def print_features(tools: Iterable[Component], terminal: Terminal, *, is_first: bool = True) -> None:
-    """Print a table of resources, one of templates and one of prompts, with an empty line before each unless
-    it is the first thing on the page."""
-    for label, members in groupby(sort_kinds(tools), label_of):
-        columns = (
-            Column(_FIRST_COLUMNS[label], wraps=False, style=NAME_STYLE),
+    """Print a table of each kind: name, first line of the description, parameters or media type; and the
+    place if asked for."""
+    for number, (label, members) in enumerate(groupby(sort_kinds(components), label_of)):
+        has_type = label in ("resource", "template")
+        columns = [
+            Column(_HEADINGS[label], wraps=False, style=NAME_STYLE),
             Column("DESCRIPTION", least=24),
-            Column("PARAMETERS" if label == "prompt" else "TYPE", least=24, rank=1),
-        )
-        rows = [
-            (cut(tool.name), first_line(tool.definition) or "-", _describe_feature(tool)) for tool in members
+            Column("TYPE" if has_type else "PARAMETERS", least=24, rank=2),
+            *([Column("SOURCE", is_path=True, rank=1, style={"dim": True})] if with_source else []),
         ]
-        if not is_first:
+        rows = []
+        for item in members:
+            third = cut(item.to_wire().get("mimeType", "")) if has_type else signature(item.definition)
+            row = (
+                cut(item.name),
+                first_line(item.definition) or "-",
+                third.replace(": ", f":{NO_BREAK}") or "-",
+            )
+            rows.append((*row, format_source(item.source)) if with_source else row)
+        if number:
             terminal.echo("")
         print_table(columns, rows, terminal)
-        is_first = False
 
 
-def _describe_feature(tool: Component) -> str:
-    """Return the parameters of a prompt, or the media type of a resource."""
-    if tool.kind == "prompt":
-        return signature(tool.definition).replace(": ", f":{NO_BREAK}") or "-"
-    return cut(tool.to_wire().get("mimeType", "-"))
-
-
-def print_tool(definition: ToolDefinition, details: Mapping[str, str], terminal: Terminal) -> None:
-    """Print everything about one tool; `details` are lines that the definition does not have."""
-    _print_head(definition, "PARAMETER", terminal)
-    output = definition.output_schema
-    returns = type_name(output, output) if output is not None else "text or content"
-    meaning = definition.returns or (output or {}).get("description", "")
-    shown = {
-        "Result": f"{returns}: {meaning}" if meaning and output is not None else returns,
-        "Hints": describe_hints(definition.annotations),
-        "Tags": ", ".join(definition.tags),
-        "Version": definition.version or "",
-        "Source": format_source(definition.source),
-        **details,
-        "Fingerprint": definition.fingerprint,
-    }
-    _print_facts(shown, terminal)
-
-
-def print_feature(tool: Component, details: Mapping[str, str], terminal: Terminal) -> None:
-    """Print everything about one resource, template or prompt."""
-    definition, wire = tool.definition, tool.to_wire()
-    _print_head(definition, "ARGUMENT" if tool.kind == "prompt" else "VARIABLE", terminal)
-    notes = wire.get("annotations", {})
-    ttl_ms = getattr(tool, "ttl_ms", None)
-    shown = {
-        "Kind": label_of(tool),
-        "Name": "" if tool.kind == "prompt" else wire["name"],
-        "Type": wire.get("mimeType", ""),
-        "Size": f"{wire['size']} bytes" if "size" in wire else "",
-        "Annotations": ", ".join(f"{key}: {json.dumps(value, default=str)}" for key, value in notes.items()),
-        "Cached": f"by clients, for {ttl_ms / 1000:g} s" if ttl_ms else "",
-        "Tags": ", ".join(definition.tags),
-        "Version": definition.version or "",
-        "Source": format_source(definition.source),
-        **details,
-    }
-    _print_facts(shown, terminal)
-
-
-def _print_head(definition: ToolDefinition, heading: str, terminal: Terminal) -> None:
-    """Print name, title, description and parameters."""
+def print_component(item: Component, details: Mapping[str, str], terminal: Terminal) -> None:
+    """Print everything about a tool, resource, template or prompt; `details` are lines that the definition
+    does not have."""
+    definition, label = item.definition, label_of(item)
     title = f"  {one_line(definition.title)}" if definition.title else ""
     terminal.echo(style(one_line(definition.name), **NAME_STYLE), title)
     description = safe(definition.description or "(no description)").expandtabs()
     lines = description.split("\n") if terminal.width is None else wrap(description, terminal.width - 2)
     terminal.echo("\n".join(f"  {line}" if line else "" for line in lines), "\n\n")
+    heading = {"tool": "PARAMETER", "prompt": "ARGUMENT"}.get(label, "VARIABLE")
     if parameters := list_parameters(definition):
-        headings = (
-            Column(heading, wraps=False, style={"fg": "green"}),
-            Column("TYPE"),
-            Column(),
-            Column("DESCRIPTION"),
-        )
-        print_table(headings, parameters, terminal)
+        green = Column(heading, wraps=False, style={"fg": "green"})
+        print_table((green, Column("TYPE"), Column(), Column("DESCRIPTION")), parameters, terminal)
         terminal.echo("")
     elif heading != "VARIABLE":
         terminal.echo(f"No {heading.lower()}s.\n\n")
-
-
-def _print_facts(shown: Mapping[str, str], terminal: Terminal) -> None:
+    facts = _describe_tool(definition) if label == "tool" else {"Kind": label, **_describe_entry(item)}
+    shown = {
+        **facts,
+        "Tags": ", ".join(definition.tags),
+        "Version": definition.version or "",
+        "Source": format_source(definition.source),
+        **details,
+        "Fingerprint": definition.fingerprint if label == "tool" else "",
+    }
     columns = (Column(wraps=False, style={"bold": True}), Column())
-    print_table(columns, [(label, value) for label, value in shown.items() if value], terminal)
+    print_table(columns, [(name, value) for name, value in shown.items() if value], terminal)
+
+
+def _describe_tool(definition: ToolDefinition) -> dict[str, str]:
+    output = definition.output_schema
+    returns = type_name(output, output) if output is not None else "text or content"
+    meaning = definition.returns or (output or {}).get("description", "")
+    return {
+        "Result": f"{returns}: {meaning}" if meaning and output is not None else returns,
+        "Hints": describe_hints(definition.annotations),
+    }
+
+
+def _describe_entry(item: Component) -> dict[str, str]:
+    wire, ttl_ms = item.to_wire(), getattr(item, "ttl_ms", None)
+    notes = wire.get("annotations", {})
+    return {
+        "Name": "" if item.kind == "prompt" else wire["name"],
+        "Type": wire.get("mimeType", ""),
+        "Size": f"{wire['size']} bytes" if "size" in wire else "",
+        "Annotations": ", ".join(f"{key}: {json.dumps(value, default=str)}" for key, value in notes.items()),
+        "Cached": f"by clients, for {ttl_ms / 1000:g} s" if ttl_ms else "",
+    }
 
 
 def signature(definition: ToolDefinition) -> str:

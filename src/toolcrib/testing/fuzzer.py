@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import traceback
 from collections import Counter
@@ -26,19 +27,33 @@ from toolcrib.testing.clients import Overrides, Questions, caller_of, connect, m
 from toolcrib.validation import codec
 from toolcrib.validation.validator import DATE_TIME_PATTERN, DURATION_PATTERN, TIME_PATTERN, Validator
 
+_PROGRESS_S = 2.0
+_SLOW_S, _SHOWN_SLOW = 0.1, 3
+
 
 @dataclass(slots=True)
 class FuzzReport:
     """The calls of a run by tool: `valid` ones, of which `errors` ended in an error that the tool meant to
     give, and `invalid` ones, which were refused. `skipped` are destructive tools that were not called.
-    `unfinished` are tools for which the time was too short."""
+    `slowest` has the seconds of the slowest call of each tool, `unfinished` the tools for which the time was
+    too short."""
 
     seed: int
     valid: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     invalid: Counter[str] = field(default_factory=Counter)
     skipped: list[str] = field(default_factory=list)
+    slowest: dict[str, float] = field(default_factory=dict)
     unfinished: list[str] = field(default_factory=list)
+    _printed: float = field(default_factory=time.monotonic, repr=False, compare=False)
+
+    def note(self, name: str, seconds: float) -> None:
+        """Note how long a call took; print the progress of the run, now and then."""
+        self.slowest[name] = max(seconds, self.slowest.get(name, 0.0))
+        if (now := time.monotonic()) - self._printed >= _PROGRESS_S:
+            self._printed = now
+            made = self.valid[name] + self.invalid[name] + 1
+            sys.stderr.write(f"fuzz: {made} calls of {name}, the slowest took {self.slowest[name]:.1f} s\n")
 
     def __str__(self) -> str:
         lines = [
@@ -47,6 +62,8 @@ class FuzzReport:
         ]
         lines += [f"{name}: skipped, it is destructive" for name in self.skipped]
         lines += [f"{name}: not finished, the time was up" for name in self.unfinished]
+        slow = sorted((s, name) for name, s in self.slowest.items() if s >= _SLOW_S)[: -_SHOWN_SLOW - 1 : -1]
+        lines += [f"slow: a call of {name} took {s:.1f} s" for s, name in slow]
         return "\n".join([*lines, f"seed {self.seed}"])
 
 
@@ -91,7 +108,7 @@ def fuzz(
     lists of values to draw from, by the name of a parameter, or of a tool and a parameter: "take.article".
     `answers` are as in `connect`, a mapping or a function; without them, questions fail. Rules of a policy
     apply; its limits and its audit log do not. After `limit_s` seconds no call is started any more, and the
-    report says which tools are unfinished.
+    report says which tools are unfinished. A run of several seconds prints its progress on stderr.
     """
     __tracebackhide__ = True
     server = server_of(target)
@@ -222,9 +239,10 @@ class _Fuzzer:
 
     async def _try(self, arguments: dict[str, Any], judge: Callable[[Result], str | None]) -> None:
         self.crashes.errors.clear()
-        if time.monotonic() >= self.until:
+        if (started := time.monotonic()) >= self.until:
             raise TimeoutError
         result = await self.call(codec.decode(codec.encode(arguments)))
+        self.report.note(self.tool.name, time.monotonic() - started)
         problem, crash = judge(result), next(iter(self.crashes.errors), None)
         if crash is not None:
             problem = f"{problem or 'it raised an exception'}: {describe_error(crash)}"

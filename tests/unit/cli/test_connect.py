@@ -256,6 +256,33 @@ def test_an_entry_of_another_server_is_not_removed(cli: CommandLine, cursor: Pat
     assert (done.exit_code, servers(cursor)) == (0, {})
 
 
+# --- list --------------------------------------------------------------------------------------------
+
+
+def test_list_shows_clients_and_their_toolcrib_servers(cli: CommandLine, cursor: Path, home: Path) -> None:
+    cli.run("connect", "cursor", "--samples", "--name", "shop")
+    cli.run("connect", "gemini", "--url", URL)
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").write_text("broken =")
+    done = cli.run("connect", "--list")
+    assert done.exit_code == 0
+    rows = [line.split(maxsplit=4) for line in done.stdout.splitlines()]
+    assert rows[0] == ["CLIENT", "FOUND", "SCOPE", "TOOLCRIB", "FILE"]
+    assert ["cursor", "yes", "user", "shop", str(cursor)] in rows
+    assert ["cursor", "yes", "project", "-", ".cursor/mcp.json"] in rows
+    place = f"(at 127.0.0.1:8000)  {home}/.gemini/settings.json"
+    assert ["gemini", "yes", "user", "toolcrib", place] in rows
+    assert ["claude-code", "no", "user", "-", str(home / ".claude.json")] in rows
+    assert ["codex", "yes", "user", "unreadable", str(home / ".codex/config.toml")] in rows
+    assert f"warning: {home}/.codex/config.toml:1: not valid TOML" in done.stderr
+
+
+def test_list_shows_the_host_of_entries_with_a_url(cli: CommandLine, home: Path) -> None:
+    cli.run("connect", "gemini", "--url", "https://tools.example.com/mcp/key-1234", "--name", "far")
+    [gemini] = cli.json("connect", "gemini", "--list", "--json")["clients"]
+    assert gemini["files"][0]["servers"] == ["far (at tools.example.com)"]
+
+
 # --- errors -----------------------------------------------------------------------------------------
 
 
@@ -350,6 +377,7 @@ def test_the_entry_of_goose_is_printed_with_its_place(cli: CommandLine, home: Pa
     removed = cli.run("connect", "goose", "--name", "shop", "--remove")
     assert removed.exit_code == 2
     assert f"hint: remove the entry below 'extensions' from {file}" in removed.stderr
+    assert cli.json("connect", "--list", "goose", "--json")["clients"][0]["found"] is True
     assert file.read_text() == "extensions: {}\n"
 
 

@@ -32,13 +32,24 @@ def test_names_with_dots_are_accepted_and_called(cli: CommandLine) -> None:
     assert cli.run("call", "math.add", "a=1", "b=2", "-t", "sums.py").stdout == "3\n"
 
 
-def test_the_name_rule_of_the_settings_refuses_them(cli: CommandLine) -> None:
+@pytest.mark.parametrize(
+    "words", [("check", "sums.py", "--name-rule", "portable"), ("check", "toolcrib.toml")]
+)
+def test_a_name_rule_of_the_command_or_the_file_refuses_them(
+    cli: CommandLine, words: tuple[str, ...]
+) -> None:
     cli.write("sums.py", DOTTED)
     cli.write("toolcrib.toml", '[server]\ntargets = ["sums.py"]\nname_rule = "portable"\n')
-    done = cli.run("check", "toolcrib.toml")
+    done = cli.run(*words)
     assert done.exit_code == 1
     text = "Tool name 'math.add' invalid (must contain only letters, digits, underscores, hyphens)"
     assert text in done.stdout + done.stderr
+
+
+def test_the_command_comes_before_the_file(cli: CommandLine) -> None:
+    cli.write("sums.py", DOTTED)
+    cli.write("toolcrib.toml", '[server]\ntargets = ["sums.py"]\nname_rule = "portable"\n')
+    assert cli.run("check", "--name-rule", "mcp", "toolcrib.toml").exit_code == 0
 
 
 def test_an_unknown_name_rule_is_an_error(cli: CommandLine) -> None:

@@ -81,8 +81,8 @@ def test_levels_have_their_colours(terminal: Terminal) -> None:
 
 def test_the_list_and_one_tool_fit_the_terminal(terminal: Terminal) -> None:
     tools = collect(samples).tools
-    table.print_tools([tool.definition for tool in tools], terminal)
-    table.print_tool(tools[2].definition, {"Timeout": "none"}, terminal)
+    table.print_components(tools, terminal)
+    table.print_component(tools[2], {"Timeout": "none"}, terminal)
     lines = plain(printed(terminal))
     assert all(len(line) <= 80 for line in lines)
     assert "Timeout      none" in lines
@@ -90,5 +90,5 @@ def test_the_list_and_one_tool_fit_the_terminal(terminal: Terminal) -> None:
 
 
 def test_a_line_is_not_broken_between_a_parameter_and_its_type(terminal: Terminal) -> None:
-    table.print_tools([tool.definition for tool in collect(samples).tools], terminal)
+    table.print_components(collect(samples).tools, terminal)
     assert not any(line.endswith(":") for line in plain(printed(terminal)))

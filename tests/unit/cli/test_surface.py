@@ -90,6 +90,7 @@ COMMANDS = {
     "connect": ("connect", "cursor", "tools.py", "--file", "mcp.json", "--json"),
     "connect print": ("connect", "cursor", "tools.py", "--file", "mcp.json", "--print", "--json"),
     "connect remove": ("connect", "cursor", "tools.py", "--file", "mcp.json", "--remove", "--json"),
+    "connect list": ("connect", "--list", "--json"),
     "publish": ("publish", "tools.py", "--json"),
     "audit query": ("audit", "query", "--limit", "1", "--json"),
     "audit verify": ("audit", "verify", "--json"),

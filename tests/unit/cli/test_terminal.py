@@ -189,7 +189,7 @@ def test_an_unexpected_exception_is_an_internal_error(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("broken inside")
 
-    monkeypatch.setattr("toolcrib.cli.listing.print_tools", fail)
+    monkeypatch.setattr("toolcrib.cli.listing.print_components", fail)
     done = cli.run("list", "--samples")
     assert done.exit_code == 1
     assert "error: Internal error: RuntimeError: broken inside" in done.stderr

@@ -486,7 +486,10 @@ def test_the_samples_stand_it() -> None:
     assert "math_add: 20 valid calls (0 errors), 20 invalid\n" in str(report)
 
 
-def test_a_run_of_slow_tools_ends_at_its_limit() -> None:
+def test_a_run_of_slow_tools_prints_its_progress_and_ends_at_its_limit(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolcrib.testing.fuzzer._PROGRESS_S", 0.2)
     server = MCPServer()
 
     @server.tool
@@ -501,7 +504,12 @@ def test_a_run_of_slow_tools_ends_at_its_limit() -> None:
     report = testing.fuzz(server, calls=50, limit_s=0.5)
     assert 3 <= report.valid["slow"] < 50
     assert report.unfinished == ["slow", "last"]
+    assert 0.15 <= report.slowest["slow"] < 10
     assert "slow: not finished, the time was up\n" in str(report)
+    assert "slow: a call of slow took 0." in str(report)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines
+    assert all(re.fullmatch(r"fuzz: \d+ calls of slow, the slowest took \d+\.\d s", line) for line in lines)
 
 
 def failure_of(server: MCPServer, *names: str, **options: Any) -> str:

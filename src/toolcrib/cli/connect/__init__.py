@@ -11,7 +11,7 @@ import shlex
 import sys
 import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,8 @@ from toolcrib.cli.options import (
     targets_argument,
 )
 from toolcrib.cli.output import Terminal, shorten_paths
-from toolcrib.cli.text import suggest
+from toolcrib.cli.table import NAME, Column, print_table
+from toolcrib.cli.text import STATE_STYLES, suggest
 from toolcrib.config import Config, load_config
 from toolcrib.config.atomic_file import PRIVATE
 from toolcrib.errors import ConfigurationError, suggest_file
@@ -47,7 +48,15 @@ toolcrib connect vscode --url http://127.0.0.1:8000/mcp
 toolcrib keys create ana | toolcrib connect vscode --url ... --key -
 toolcrib connect codex tools.py --print   print the entry, write nothing
 toolcrib connect cursor --remove
+toolcrib connect --list                   list clients and their servers
 """
+_COLUMNS = (
+    replace(NAME, heading="CLIENT"),
+    Column("FOUND", wraps=False, rank=2, styles=STATE_STYLES),
+    Column("SCOPE", wraps=False, rank=1),
+    Column("TOOLCRIB"),
+    Column("FILE", is_path=True, style={"dim": True}),
+)
 _SECRET_KEYS = (*edit.ENV_KEYS, *edit.HEADER_KEYS)
 _USE_VARIABLE = "--header 'Authorization: Bearer ${env:NAME}'"
 
@@ -80,6 +89,7 @@ class Destination:
 @click.option("--print", "only_print", is_flag=True, help="Print the entry and its file, write nothing.")
 @click.option("--remove", is_flag=True, help="Remove the entry.")
 @click.option("--force", is_flag=True, help="Replace or remove a different entry of that name.")
+@click.option("--list", "only_list", is_flag=True, help="List the clients and their toolcrib servers.")
 def connect(
     terminal: Terminal,
     client: str | None,
@@ -95,6 +105,7 @@ def connect(
     only_print: bool,
     remove: bool,
     force: bool,
+    only_list: bool,
 ) -> int:
     """Add a server to the configuration of a client.
 
@@ -105,6 +116,8 @@ def connect(
     A TARGET is a Python file, folder, module, module:object or toolcrib.toml.
     """
     chosen = next((item for item in CLIENTS if item.key == client), None)
+    if only_list and (chosen or client is None):
+        return _list([chosen] if chosen else CLIENTS, as_json, terminal)
     if chosen is None:
         keys = [item.key for item in CLIENTS]
         text = "Missing argument 'CLIENT'" if client is None else f"Unknown client: {client}"
@@ -339,6 +352,42 @@ def _remove(destination: Destination, url: str | None, force: bool, as_json: boo
     else:
         terminal.message("note", f"removed '{name}' from {file}", f"restart {client.title}")
     return 1 if done.state == "foreign" else 0
+
+
+def _list(chosen: Sequence[Client], as_json: bool, terminal: Terminal) -> int:
+    found: list[dict[str, Any]] = []
+    rows = []
+    for client in chosen:
+        files: list[dict[str, Any]] = []
+        for scope in ("user", "project") if client.project_file else ("user",):
+            file, names, error = client.file(scope), [], None
+            try:
+                servers = edit.list_servers(client.editor, file) if client.editor.is_writable else {}
+                names = [item for item in map(_describe_entry, servers, servers.values()) if item is not None]
+            except ConfigurationError as problem:
+                error = str(problem)
+            state = {"exists": file.exists(), "servers": names, "error": error}
+            files.append({"scope": scope, "file": str(file), **state})
+            shown = "unreadable" if error else ", ".join(names) or "-"
+            is_found = "yes" if client.is_found() else "no"
+            rows.append((client.key, is_found, scope, shown, shorten_paths(str(file))))
+        facts = {"client": client.key, "title": client.title, "found": client.is_found()}
+        found.append({**facts, "files": files})
+    if as_json:
+        terminal.json({"clients": found})
+        return 0
+    for error in [file["error"] for each in found for file in each["files"] if file["error"]]:
+        terminal.message("warning", error)
+    print_table(_COLUMNS, rows, terminal)
+    return 0
+
+
+def _describe_entry(name: str, entry: Any) -> str | None:
+    """Return the name of an entry that may be a toolcrib server, with the host of one that has a URL."""
+    url = clients.url_of(entry)
+    if isinstance(url, str):  # its path may hold a secret
+        return f"{name} (at {urlsplit(url).netloc.rpartition('@')[2] or url})"
+    return name if name == DEFAULT_NAME or is_toolcrib(entry) else None
 
 
 def _outcome_json(done: edit.Outcome) -> dict[str, Any]:

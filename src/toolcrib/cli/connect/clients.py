@@ -134,6 +134,11 @@ class Client:
             )
         return Path.cwd() / self.project_file
 
+    def is_found(self) -> bool:
+        """Return whether the file of the client is here, or the folder that it made for it."""
+        file = self.user_file()
+        return file.exists() or (file.parent != Path.home() and file.parent.is_dir())
+
     def entry(self, server: Entry, name: str) -> Entry:
         """Return a server as this client writes it. Raises ConfigurationError if it is not supported."""
         if "command" in server:

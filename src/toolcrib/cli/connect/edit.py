@@ -85,6 +85,12 @@ def disconnect(editor: Editor, file: Path, name: str, is_ours: Callable[[Any], b
         return Outcome("removed", existing, write(content, text, PRIVATE))
 
 
+def list_servers(editor: Editor, file: Path) -> dict[str, Any]:
+    """Return every entry of a file by its name. Raises ConfigurationError."""
+    with _errors(file):
+        return editor.servers(read(file).text)
+
+
 def _is_same(existing: Any, entry: Mapping[str, Any]) -> bool:
     """Return whether two entries reach the same server; an empty environment is none. Headers are compared
     if the new entry has some; otherwise the user's are kept."""

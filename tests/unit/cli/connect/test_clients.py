@@ -177,3 +177,11 @@ def test_a_shown_entry_is_valid(each: Client) -> None:
     parse = {"codex": tomllib.loads, "goose": yaml.safe_load}.get(each.key, json.loads)
     (servers,) = parse(text).values()
     assert servers == {"my-tools": entry}
+
+
+def test_a_client_that_has_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert not any(each.is_found() for each in CLIENTS)
+    (tmp_path / ".claude.json").touch()
+    (tmp_path / ".cursor").mkdir()
+    assert [each.key for each in CLIENTS if each.is_found()] == ["claude-code", "cursor"]

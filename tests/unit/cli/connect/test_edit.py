@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolcrib.cli.connect.clients import CLIENTS, Client, is_toolcrib
-from toolcrib.cli.connect.edit import Editor, connect, disconnect, read
+from toolcrib.cli.connect.edit import connect, disconnect, list_servers
 from toolcrib.errors import ConfigurationError
 
 ENTRY: dict[str, Any] = {"command": "/bin/toolcrib", "args": ["serve", "--stdio"]}
@@ -17,10 +17,6 @@ CURSOR = next(client for client in CLIENTS if client.key == "cursor")
 CODEX = next(client for client in CLIENTS if client.key == "codex")
 WRITABLE = [client for client in CLIENTS if client.editor.is_writable]
 each_client = pytest.mark.parametrize("client", WRITABLE, ids=lambda client: client.key)
-
-
-def list_servers(editor: Editor, file: Path) -> dict[str, Any]:
-    return editor.servers(read(file).text)
 
 
 @each_client
