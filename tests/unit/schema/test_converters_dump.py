@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, computed_field
 from tests.support.definitions.hints import emit
 from toolcrib.errors import InvalidResultError
 from toolcrib.schema.converters import build_dumper
-from toolcrib.schema.shapes import AnyValue, Array, Dictionary, External, Scalar
+from toolcrib.schema.shapes import External, Scalar
 from toolcrib.validation import codec
 
 UTC = dt.UTC
@@ -42,13 +42,6 @@ class Small(TypedDict, total=False):
 class Large(TypedDict, total=False):
     a: int
     b: int
-
-
-@pytest.mark.parametrize(
-    "shape", [AnyValue(), Scalar("string"), Array(Scalar("string")), Array(), Dictionary()]
-)
-def test_plain_shapes_have_no_dumper(shape: Any) -> None:
-    assert build_dumper(shape) is None
 
 
 @pytest.mark.parametrize(

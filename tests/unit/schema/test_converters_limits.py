@@ -197,15 +197,6 @@ def test_the_index_of_an_invalid_model_is_reported(model: Any) -> None:
         check.bind(check.check({"value": items}))
 
 
-def test_lists_of_numbers_are_converted() -> None:
-    floats, integers = check_of(list[float]), check_of(list[int])
-    assert [type(item) for item in floats.bind({"value": [1, 2.5]})["value"]] == [float, float]
-    assert integers.bind({"value": [1, 2.0]})["value"] == [1, 2]
-    assert [type(item) for item in integers.bind({"value": [1, 2.0]})["value"]] == [int, int]
-    with pytest.raises(InvalidArgumentsError, match=r"value\[1\]': number is too large"):
-        floats.bind({"value": [1, 10**400]})
-
-
 @pytest.mark.parametrize(
     ("hint", "item"),
     [

@@ -19,6 +19,8 @@ from toolcrib import Context, MCPServer, Tool
 from toolcrib.errors import InvalidArgumentsError, InvalidSignatureError
 
 MORNING = dt.datetime(2026, 1, 31, 9)
+LOOP: list[Any] = []
+LOOP.append(LOOP)
 
 
 class Curve(enum.Enum):
@@ -127,6 +129,7 @@ class TestDefaults:
             (list[float], [float("nan")]),
             (dt.datetime, MORNING),
             (dict, {"a": object()}),
+            (list, LOOP),
             (str, "\x1f"),
             (list[str], ["\u200b"]),
         ],
@@ -143,9 +146,15 @@ class TestDefaults:
         [
             (int, "a"),
             (int, True),
+            (int, 5.0),
+            (float, False),
             (str, 5),
             (Literal["a"], "b"),
             (list[int], ["a"]),
+            (list[int], {}),
+            (dict[str, int], []),
+            (tuple[int], []),
+            (Annotated[str, Field(pattern="^a")], "b"),
             (dt.date, "tomorrow"),
             (Annotated[int, Field(ge=1)], 0),
             (int | None, "a"),

@@ -13,7 +13,7 @@ import pathlib
 import re
 import typing
 import uuid
-from typing import Annotated, Any, Literal, NewType, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, NewType, TypeVar
 
 import pytest
 import typing_extensions
@@ -43,6 +43,10 @@ class Count(int):
 
 class Ratio(float):
     pass
+
+
+class Parcel(NamedTuple):
+    content: bytes
 
 
 class Dated(BaseModel):
@@ -269,10 +273,19 @@ class TestContainers:
         with pytest.raises(InvalidArgumentsError, match=r"'x'.*a set can hold"):
             receive(set, [[1], [2]])
 
-    def test_a_refusal_deep_inside_says_where(self) -> None:
-        hint = dict[str, list[tuple[int, bytes]]]
-        with pytest.raises(InvalidArgumentsError, match=r"'x\.pictures\[1\]\[1\]': expected base64"):
-            receive(hint, {"pictures": [[1, "aGk="], [2, "!"]]})
+    @pytest.mark.parametrize(
+        ("hint", "sent", "place"),
+        [
+            (list[bytes], ["aGk=", "!"], "x[1]"),
+            (tuple[bytes, ...], ["!"], "x[0]"),
+            (dict[bytes, int], {"!": 1}, "x.!"),
+            (Parcel, {"content": "!"}, "x.content"),
+            (dict[str, list[tuple[int, bytes]]], {"pictures": [[1, "aGk="], [2, "!"]]}, "x.pictures[1][1]"),
+        ],
+    )
+    def test_a_refusal_deep_inside_says_where(self, hint: Any, sent: Any, place: str) -> None:
+        with pytest.raises(InvalidArgumentsError, match=re.escape(f"'{place}': expected base64")):
+            receive(hint, sent)
 
 
 class TestKeys:

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from toolcrib.schema.render import arguments_schema, value_schema
+from toolcrib.schema.render import arguments_schema
 from toolcrib.schema.shapes import (
-    AnyValue,
     Array,
-    Constrained,
-    Dictionary,
-    Enumeration,
     External,
     Field,
     FixedArray,
@@ -118,31 +112,6 @@ def test_an_external_schema_is_never_changed_in_place() -> None:
         == "words"
     )
     assert shape.schema == {"type": "string"}
-
-
-@pytest.mark.parametrize(
-    ("shape", "schema"),
-    [
-        (AnyValue(), {}),
-        (Array(AnyValue()), {"type": "array"}),
-        (Array(TEXT, unique=True), {"type": "array", "items": {"type": "string"}, "uniqueItems": True}),
-        (FixedArray(()), {"type": "array", "maxItems": 0}),
-        (Dictionary(), {"type": "object"}),
-        (Dictionary(AnyValue(), TEXT), {"type": "object"}),
-        (Dictionary(keys=Scalar("string", "date")), {"type": "object", "propertyNames": {"format": "date"}}),
-        (Scalar("string", encoding="base64"), {"type": "string", "contentEncoding": "base64"}),
-        (Scalar("string", pattern="^a"), {"type": "string", "pattern": "^a"}),
-        (Enumeration((1, 2)), {"type": "integer", "enum": [1, 2]}),
-        (Enumeration((1, True)), {"enum": [1, True]}),
-        (Enumeration((None,)), {"enum": [None]}),
-        (Constrained(TEXT, {"maxLength": 2}), {"type": "string", "maxLength": 2}),
-        (Record("R", closed=True), {"type": "object", "properties": {}, "additionalProperties": False}),
-        (Record("R", description="words"), {"type": "object", "properties": {}, "description": "words"}),
-    ],
-)
-def test_each_shape_has_its_schema(shape: Shape, schema: dict[str, Any]) -> None:
-    assert value_schema(shape) == schema
-    check_schema(schema)
 
 
 def test_words_of_a_class_are_said_once() -> None:
