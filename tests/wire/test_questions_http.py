@@ -4,39 +4,15 @@ answered by another request of the same session.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.support.clients.legacy_client import Answer, Event, Older
-from tests.support.servers.feature_server import NAME, make_desk
-from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
+from tests.support.servers.feature_server import NAME
 
 Connect = Callable[..., Older]
-
-
-@pytest.fixture(scope="module", params=HTTP_STACKS)
-def desk(request: Any) -> Iterator[Served]:
-    with serving(request.param, make_desk()) as served:
-        yield served
-        assert not served.complaints
-
-
-@pytest.fixture
-def connect(desk: Served) -> Iterator[Connect]:
-    clients = []
-
-    def make(version: str = "2025-11-25", **capabilities: Any) -> Older:
-        client = Older(desk.port, version, **capabilities)
-        client.initialize()
-        clients.append(client)
-        return client
-
-    yield make
-    Answer.leave_all()
-    for client in clients:
-        client.end()
 
 
 def question(answer: Answer) -> Event:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
-from tests.support.clients.legacy_client import Answer, Older
-from tests.support.servers.feature_server import make_desk
-from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
+from tests.support.clients.legacy_client import Older
+from tests.support.servers.http_servers import Served
 
 VERSIONS = ("2025-03-26", "2025-06-18", "2025-11-25")
 MODERN = "2026-07-28"
@@ -19,26 +17,9 @@ ENVELOPE = {
 }
 
 
-@pytest.fixture(scope="module", params=HTTP_STACKS)
-def desk(request: Any) -> Iterator[Served]:
-    with serving(request.param, make_desk()) as served:
-        yield served
-        assert not served.complaints
-
-
-@pytest.fixture(autouse=True)
-def hangs_up() -> Iterator[None]:
-    yield
-    Answer.leave_all()
-
-
 @pytest.fixture
-def client(desk: Served) -> Iterator[Older]:
-    client = Older(desk.port)
-    client.initialize()
-    yield client
-    if client.session is not None:
-        client.end()
+def client(connect: Callable[..., Older]) -> Older:
+    return connect()
 
 
 # --- beginning ---------------------------------------------------------------------------------------

@@ -16,23 +16,10 @@ from starlette.routing import Mount
 
 from tests.support.clients.legacy_client import Answer, Older
 from tests.support.servers.feature_server import make_desk
-from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
+from tests.support.servers.http_servers import Served, serving
 from toolcrib.client import Client
 from toolcrib.transports.http import sse
 from toolcrib.transports.http.server import bind
-
-
-@pytest.fixture(scope="module", params=HTTP_STACKS)
-def desk(request: Any) -> Iterator[Served]:
-    with serving(request.param, make_desk(dynamic=True)) as served:
-        yield served
-        assert not served.complaints
-
-
-@pytest.fixture(autouse=True)
-def hangs_up() -> Iterator[None]:
-    yield
-    Answer.leave_all()
 
 
 class Oldest:

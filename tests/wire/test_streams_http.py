@@ -5,41 +5,15 @@ client comes back to them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
 from tests.support.clients.legacy_client import Answer, Event, Older
-from tests.support.servers.feature_server import make_desk
-from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
+from tests.support.servers.http_servers import Served
 
 Connect = Callable[..., Older]
 CHANGED = "notifications/tools/list_changed"
-
-
-@pytest.fixture(scope="module", params=HTTP_STACKS)
-def desk(request: Any) -> Iterator[Served]:
-    with serving(request.param, make_desk(dynamic=True)) as served:
-        yield served
-        assert not served.complaints
-
-
-@pytest.fixture
-def connect(desk: Served) -> Iterator[Connect]:
-    """Makes clients that have shaken hands; they leave at the end."""
-    clients = []
-
-    def make(version: str = "2025-11-25", **capabilities: Any) -> Older:
-        client = Older(desk.port, version, **capabilities)
-        client.initialize()
-        clients.append(client)
-        return client
-
-    yield make
-    Answer.leave_all()
-    for client in clients:
-        client.end()
 
 
 def change(desk: Served) -> None:
