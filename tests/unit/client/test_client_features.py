@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from toolcrib.client import PromptArgument, RemotePrompt, RemoteResource, RemoteTemplate
-from toolcrib.client import client as client_module
 from toolcrib.context import Answer, Elicitation, URLElicitation
 from toolcrib.errors import InvalidArgumentsError, InvalidResponseError, RemoteError
 
@@ -69,28 +68,6 @@ async def test_invalid_entries_are_skipped_with_a_warning(caplog: pytest.LogCapt
     assert "scripted lists an invalid resource: not an object" in caplog.text
     assert "scripted lists the resource 'a://2' twice; the second is ignored" in caplog.text
     assert "scripted lists an invalid prompt: an argument is not an object" in caplog.text
-
-
-@pytest.mark.parametrize("items", [None, {}, "x", 5])
-async def test_a_list_that_is_none_is_an_error(items: Any) -> None:
-    async with modern(prompts_list={"prompts": items}).client() as client:
-        with pytest.raises(InvalidResponseError, match="a list of prompts without entries"):
-            await client.list_prompts()
-
-
-async def test_pages_and_entries_without_end_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    def endless(scripted: ScriptedServer, message: dict[str, Any]) -> None:
-        number = len(scripted.named("resources/list"))
-        entry = {"uri": f"a://{number}", "name": "n"}
-        scripted.answer(message, {"resources": [entry], "nextCursor": f"c{number}"})
-
-    async with modern(resources_list=endless).client() as client:
-        monkeypatch.setattr(client_module, "MAX_PAGES", 5)
-        with pytest.raises(InvalidResponseError, match="more than 5 pages of resources/list"):
-            await client.list_resources()
-        monkeypatch.setattr(client_module, "MAX_ENTRIES", 3)
-        with pytest.raises(InvalidResponseError, match="lists more than 3 resources"):
-            await client.list_resources()
 
 
 async def test_a_server_without_the_capability_has_nothing_to_list() -> None:

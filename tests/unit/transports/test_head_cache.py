@@ -13,7 +13,7 @@ from toolcrib import MCPServer
 from toolcrib.transports.http.connection import LINGER_IDLE_S, Connection
 from toolcrib.transports.http.endpoint import Endpoint
 from toolcrib.transports.http.hosts import HostCheck
-from toolcrib.transports.http.request import MAX_CACHED_HEAD, MAX_HEADERS
+from toolcrib.transports.http.request import MAX_CACHED_HEAD, MAX_HEADERS, Head, HeadCache
 from toolcrib.transports.http.response import error_response
 from toolcrib.transports.http.server import HTTPServer
 
@@ -253,3 +253,38 @@ async def test_a_reply_that_waits_to_be_written_is_not_lost_when_the_server_stop
         client.connection.end()
         assert client.socket.is_closed
         assert b"".join(client.socket.written).startswith(b"HTTP/1.1 200 OK")
+
+
+# --- heads that differ in the name of what they ask for ---
+
+HEAD = b"POST /mcp HTTP/1.1\r\nHost: a\r\nMcp-Name: %b\r\nContent-Length: 5\r\n\r\n"
+
+
+def cached(name: bytes = b"orders://1", **headers: bytes) -> HeadCache:
+    heads = HeadCache()
+    known = Head(
+        "POST", "/mcp", {b"host": b"a", b"mcp-name": name, b"content-length": b"5"} | headers, length=5
+    )
+    known.is_post = True
+    heads.store_bytes(HEAD % name, known)
+    return heads
+
+
+def test_a_head_with_another_name_is_not_parsed_again() -> None:
+    found = cached().find_renamed(HEAD % b"orders://2")
+    assert found is not None
+    assert found.headers == {b"host": b"a", b"mcp-name": b"orders://2", b"content-length": b"5"}
+    assert (found.length, found.is_post) == (5, True)
+
+
+@pytest.mark.parametrize(
+    "name", [b"", b" a", b"a ", b"a b", b"a\tb", b"a\x00b", b"\xc3\xa4", b"a\nHost: b"], ids=repr
+)
+def test_a_name_that_is_not_plain_is_left_to_the_parser(name: bytes) -> None:
+    assert cached().find_renamed(HEAD % name) is None
+
+
+def test_any_other_difference_is_left_to_the_parser() -> None:
+    other = (HEAD % b"orders://2").replace(b"Host: a", b"Host: b")
+    assert cached().find_renamed(other) is None
+    assert cached().find_renamed(b"POST /mcp HTTP/1.1\r\nHost: a\r\n\r\n") is None
