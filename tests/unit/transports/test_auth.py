@@ -1,26 +1,55 @@
-"""Callers must authenticate before anything else, on every path."""
+"""Callers must authenticate first, on every path; streams end with the credentials of their reader."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Awaitable
+import gc
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.servers.token_issuer import KeyServer, Mint, key_server
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth, OAuth, Policy, Telemetry
 from toolcrib.policy.auth.api_keys import KeyFile
 from toolcrib.policy.enforcer import PolicyEnforcer
 from toolcrib.protocol import Reply
+from toolcrib.transports.http import auth as http_auth
 from toolcrib.transports.http.auth import AuthMiddleware
 from toolcrib.transports.http.request import Head, Request
 from toolcrib.transports.http.response import Response
 
+__all__ = ["key_server"]
+
 ISSUER = "http://127.0.0.1:9"
+
+
+class Stream:
+    """Goes on until it is ended."""
+
+    is_ended = False
+
+    def begin(self, writer: Any) -> None: ...
+
+    def lost(self) -> None: ...
+
+    def end(self) -> None:
+        self.is_ended = True
+
+
+def make_request(path: str, method: str, headers: dict[str, str]) -> Request:
+    fields = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
+    return Request(Head(method, path, fields), remote="127.0.0.1")
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():
+            await asyncio.sleep(0.01)
 
 
 class AuthServer:
@@ -31,15 +60,22 @@ class AuthServer:
         self.middleware = AuthMiddleware(self.enforcer, "server", host=host, path="/mcp")
         self.visitors: list[str] = []
 
-    def handle(self, request: Request) -> Response:
+    def handle(self, request: Request) -> Any:
         self.visitors.append(request.principal.name)
         return Response(200, b"welcome")
+
+    def open_stream(self, **headers: str) -> Stream:
+        """A stream that a caller with these headers has opened."""
+        request = make_request("/mcp", "GET", headers)
+        assert self.middleware.admit(request) is None
+        stream = Stream()
+        self.middleware.watch(stream, request)
+        return stream
 
     def come(
         self, path: str = "/mcp", method: str = "POST", **headers: str
     ) -> Response | Awaitable[Response]:
-        fields = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
-        request = Request(Head(method, path, fields), remote="127.0.0.1")
+        request = make_request(path, method, headers)
         refusal = self.middleware.admit(request)
         if refusal is None or isinstance(refusal, Reply):
             return refusal or self.handle(request)
@@ -231,3 +267,65 @@ def test_the_metrics_path_cannot_be_the_path_of_the_server(path: str) -> None:
         AuthServer(Policy(telemetry=Telemetry(prometheus=True, metrics_path=path)))
     assert caught.value.key == "telemetry.metrics_path"
     AuthServer(Policy(telemetry=Telemetry(metrics_path=path)))  # nobody shows any
+
+
+# --- streams that outlast a key ----------------------------------------------------------------------
+
+
+async def test_a_stream_ends_soon_after_the_key_that_opened_it(
+    keys: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_auth, "CHECK_S", 0.01)
+    file, secret = keys
+    other = KeyFile(file).create("ben")[0]
+    async with open_server(auth=Auth(keys=file, optional=True)) as server:
+        ana, ben = server.open_stream(x_api_key=secret), server.open_stream(authorization=f"Bearer {other}")
+        nobody = server.open_stream()
+        KeyFile(file).revoke("ana")
+        await until(lambda: ana.is_ended)
+        assert not ben.is_ended
+        assert not nobody.is_ended
+
+
+async def test_checking_goes_on_after_a_check_that_failed_and_forgets_streams_that_have_ended(
+    keys: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(http_auth, "CHECK_S", 0.005)
+    tries: list[object] = []
+
+    def fail_once(credentials: object) -> bool:
+        tries.append(credentials)
+        if len(tries) == 1:
+            raise OSError("not now")
+        return False
+
+    async with open_server(auth=Auth(keys=keys[0])) as server:
+        monkeypatch.setattr(server.middleware._authenticator, "is_valid", fail_once)
+        ana = server.open_stream(x_api_key=keys[1])
+        await until(lambda: ana.is_ended)
+        assert "cannot be checked" in caplog.text
+        server.open_stream(x_api_key=keys[1])
+        gc.collect()
+        assert not server.middleware._streams
+    assert len(tries) == 2
+
+
+async def test_a_caller_with_a_token_waits_for_the_keys_and_comes_in(key_server: KeyServer) -> None:
+    key_server.describe()
+    mint = Mint(key_server.origin, resource="http://127.0.0.1:8123/mcp")
+    async with open_server(auth=Auth(oauth=[OAuth(issuer=key_server.origin)])) as server:
+        waiting = server.come(authorization=f"Bearer {mint()}")
+        assert not isinstance(waiting, Reply)
+        answer = await asyncio.wait_for(waiting, 10)
+        assert (answer.status, answer.body) == (200, b"welcome")
+        assert len(server.visitors) == 1
+
+
+async def test_keys_that_cannot_be_read_are_named_by_where_they_are_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    file.write_text("no keys")
+    file.chmod(0o600)
+    with pytest.raises(ConfigurationError) as raised:
+        async with open_server(auth=Auth(keys=file)):
+            pass
+    assert raised.value.key == "auth.keys"
