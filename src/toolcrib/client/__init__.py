@@ -12,12 +12,13 @@ from toolcrib.client.entries import (
     PromptResult,
     RemotePrompt,
     RemoteResource,
+    RemoteSkill,
     RemoteTemplate,
     RemoteTool,
     ResourceContents,
+    SkillFile,
 )
 from toolcrib.client.http import HttpTransport, LegacySseTransport
-from toolcrib.client.skills import RemoteSkill, SkillFile
 from toolcrib.client.tasks import TaskHandle, TaskStatus
 from toolcrib.client.transport import MemoryTransport, Pipe, StdioTransport, Transport
 

@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from toolcrib import __version__
 from toolcrib.client.changes import ChangeWatcher, OnChange, OnUpdate
 from toolcrib.client.entries import (
+    MAIN_FILE,
     Completion,
     PromptResult,
     RemotePrompt,
     RemoteResource,
+    RemoteSkill,
     RemoteTemplate,
     RemoteTool,
     ResourceContents,
     parse_prompt,
     parse_resource,
+    parse_skill,
     parse_template,
     parse_tool,
     read_completion,
@@ -30,6 +33,7 @@ from toolcrib.client.entries import (
     read_items,
     read_prompt_result,
     read_result,
+    verify_file,
     write_arguments,
     write_reference,
 )
@@ -49,8 +53,6 @@ from toolcrib.client.session import (
     Session,
     negotiate,
 )
-from toolcrib.client.skills import EXTENSION as SKILLS
-from toolcrib.client.skills import MAIN_FILE, RemoteSkill, parse_skill, verify_file
 from toolcrib.client.tasks import EXTENSION as TASKS
 from toolcrib.client.tasks import TaskChannel, TaskHandle
 from toolcrib.client.transport import SessionEndedError, StdioTransport, Transport
@@ -65,7 +67,7 @@ from toolcrib.errors import (
     TransportError,
     missing_attribute,
 )
-from toolcrib.options import merge_arguments
+from toolcrib.options import SKILLS, merge_arguments
 
 logger = logging.getLogger("toolcrib")
 
