@@ -55,7 +55,7 @@ class Reader:
         return self.stubs.classes.build(node, self.file.spots[id(node)].scope, Trail())
 
     def _site(self, within: Any) -> Site:
-        return Site(self.file.scope if within is None else self.file.scope_in(within))
+        return Site(self.file.scope if within is None else self.file.scopes[id(within)])
 
 
 def read(folder: Path, source: str, name: str = "snippet") -> Reader:

@@ -29,7 +29,7 @@ from toolcrib.sources.foreign.reading import is_any_list, plain_words
 from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan.patterns import FEATURES, Record, placed
 from toolcrib.sources.scan.resolve import UNKNOWN, Arguments, Data, Function, Known, Registration, Server
-from toolcrib.sources.scan.source_file import Scope, SourceFile, defaults_of, show, words_in
+from toolcrib.sources.scan.source_file import Scope, defaults_of, show, words_in
 from toolcrib.sources.scan.values import Unresolved
 
 if TYPE_CHECKING:
@@ -179,24 +179,14 @@ def library_of(maker: ToolMaker, server: Server) -> str:
     if any(len(call.args) > 1 or {item.arg for item in call.keywords} & _OUR_OPTIONS for call in calls):
         return "toolcrib"
     near = server.registrations[0].spot.scope.file
-    files = [near, *(file for file in maker.resolver.files if file.path.parent == near.path.parent)]
-    for packages in map(_packages, files):
-        for name in ("fastmcp", "mcp", "toolcrib"):
-            if name in packages:
-                return name
-    return next(
-        (name for file in maker.resolver.files for name in ("fastmcp", "mcp") if name in _packages(file)),
-        "mcp",
+    beside = (file for file in maker.resolver.files if file.path.parent == near.path.parent)
+    named = (
+        name
+        for file in (near, *beside, *maker.resolver.files)
+        for name in ("fastmcp", "mcp", "toolcrib")
+        if name in file.packages
     )
-
-
-def _packages(file: SourceFile) -> set[str]:
-    """Return the packages that the imports of a file name."""
-    found = {
-        node.module or "" for node in file.imports if isinstance(node, ast.ImportFrom) and not node.level
-    }
-    found |= {alias.name for node in file.imports if isinstance(node, ast.Import) for alias in node.names}
-    return {name.partition(".")[0] for name in found}
+    return next(named, "mcp")
 
 
 # --- one function ------------------------------------------------------------------------------------
@@ -218,9 +208,6 @@ def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -
         stub.__annotations__.pop("return", None)
         returns = None
     name = given.get("name") or function.node.name
-    if strange:
-        words = f"The result of '{name}' is described by {strange[0]} of the other library"
-        findings.append(Finding("guessed-result", "advice", words, name, None, call.path, function.line))
     maker.note(stub, [*findings, *read.findings], maker.key_of(function))
     options = ToolOptions(**_their_options(read) | {"name": name})
     said = given.get("description")
@@ -235,11 +222,9 @@ def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -
             check_parameters(callee, name)
             parts = build_function(callee, name, options)
         except DefinitionError as error:
-            names = [item.name for item in callee.parameters if item.kind not in VARIABLE_KINDS]
-            required = [
-                item.name for item in callee.parameters if item.name in names and item.default is EMPTY
-            ]
-            schema = {**OPEN_SCHEMA, "properties": {item: {} for item in names}, "required": required}
+            named = [item for item in callee.parameters if item.kind not in VARIABLE_KINDS]
+            required = [item.name for item in named if item.default is EMPTY]
+            schema = {**OPEN_SCHEMA, "properties": {item.name: {} for item in named}, "required": required}
             parts = build_handler(callee, name, replace(options, input_schema=schema))
             words = f"Tool '{name}' keeps the schema of the other library, which is not known here: {error}"
             where = (callee.source.file, callee.source.line)
@@ -247,7 +232,8 @@ def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -
             return replace(parts, findings=(*parts.findings, finding))
         if isinstance(stated, Mapping) and options.output_schema is None:
             return parts.with_output_schema(stated)
-        if parts.output_schema is None and isinstance(returns, type) and returns not in _UNDESCRIBED:
+        is_theirs = isinstance(returns, type) and returns not in _UNDESCRIBED
+        if parts.output_schema is None and (strange or is_theirs):
             words = f"The result of tool '{name}' may be described by the other library"
             where = (callee.source.file, callee.source.line)
             finding = Finding("guessed-result", "advice", words, name, "return", *where)
@@ -339,20 +325,17 @@ def find_gaps(maker: ToolMaker, listers: Iterable[Function]) -> None:
     """Report the handlers of `list_tools` whose list is not written down."""
     records = {id(record.node) for several in maker.patterns.records.values() for record in several}
     for lister in listers:
-        items = list(maker.resolver.returned_items(lister))
-        if all(not item.is_open and _is_record(maker, item, records) for item in items):
-            continue
-        text = f"{lister.node.name}() builds its list in a way that cannot be followed to its end"
-        hint = "list the running server; to scan it, return a list of Tool(name=..., inputSchema={...})"
-        maker.report("guessed-list", "warning", text, lister.scope, lister.line, hint)
-
-
-def _is_record(maker: ToolMaker, item: Data, records: set[int]) -> bool:
-    node: ast.expr = item.node
-    thing = maker.resolver.resolve(node, item.scope)
-    if isinstance(thing, Known) and thing.call is not None:
-        return thing.last in ("Tool", "Prompt")
-    return id(getattr(thing, "node", node)) in records
+        for item in maker.resolver.returned_items(lister):
+            thing = maker.resolver.resolve(item.node, item.scope)
+            is_call = isinstance(thing, Known) and thing.call is not None
+            is_record = is_call or id(getattr(thing, "node", item.node)) in records
+            if item.is_open or not is_record:
+                text = f"{lister.node.name}() builds its list in a way that cannot be followed to its end"
+                hint = (
+                    "list the running server; to scan it, return a list of Tool(name=..., inputSchema={...})"
+                )
+                maker.report("guessed-list", "warning", text, lister.scope, lister.line, hint)
+                break
 
 
 # --- resources and prompts -------------------------------------------------------------------------------

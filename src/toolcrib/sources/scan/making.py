@@ -7,7 +7,6 @@ functions, so that the ordinary code reads them. Findings about a tool are kept 
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -20,10 +19,10 @@ from toolcrib.registry.registry import finding_of
 from toolcrib.registry.selection import select
 from toolcrib.sources import collect
 from toolcrib.sources import objects as strict
-from toolcrib.sources.applications import APIApplication, Application
+from toolcrib.sources.applications import Application
 from toolcrib.sources.scan import foreign
 from toolcrib.sources.scan.foreign import UNREAD, Options, read_options, read_ours, unread
-from toolcrib.sources.scan.patterns import FEATURES, Patterns, last_name, placed
+from toolcrib.sources.scan.patterns import FEATURES, Patterns, Record, last_name, placed
 from toolcrib.sources.scan.resolve import (
     Arguments,
     Class,
@@ -39,7 +38,6 @@ from toolcrib.sources.scan.resolve import (
 )
 from toolcrib.sources.scan.source_file import FUNCTIONS, Spot, show
 from toolcrib.sources.scan.stubs import Stub, Stubs
-from toolcrib.sources.tables import HANDLER_TABLE
 
 MAX_PARAMETERS = 500
 _AS_ATTRIBUTE = "write it down as an attribute of the class"
@@ -69,7 +67,7 @@ class ToolMaker:
         self.data_of = self.stubs.data_of
         self.findings = patterns.findings
         self.report = patterns.report
-        self.read_records: set[int] = set()  # those in tables
+        self.tabled: set[int] = set()  # the records in tables
         self._notes: dict[int, Note] = {}
         self._made: dict[Any, Any] = {}
 
@@ -79,6 +77,9 @@ class ToolMaker:
         known.key = known.key or key
         known.findings += findings
         return known
+
+    def is_in_table(self, record: Record) -> bool:
+        return id(record.node.keywords) in self.tabled
 
     # --- stubs ---
 
@@ -116,12 +117,7 @@ class ToolMaker:
         return self.stubs.make(function.node, scope.file, drops, keeps_contexts=keeps_contexts)
 
     def _inherited_docstring(self, function: Function, cls: Class) -> str | None:
-        for item in self.resolver.ancestors(cls):
-            if isinstance(item, Known):
-                own = getattr(APIApplication, function.node.name, None) if item.is_application else None
-                if own is not None:
-                    return inspect.getdoc(own)
-                continue
+        for item in self.resolver.classes(cls):
             for binding in item.body.names.get(function.node.name, ()):
                 if isinstance(binding.node, FUNCTIONS) and (words := ast.get_docstring(binding.node)):
                     return words
@@ -169,20 +165,17 @@ class ToolMaker:
 
     def _tool(self, call: Arguments, *, is_ours: bool) -> Any:
         """`Tool.from_function(...)`, of ours or of theirs."""
-        method = last_name(call.node)
-        if method not in ("from_function", "from_object"):
+        node = call.args[0] if call.args else call.keyword("fn")
+        if last_name(call.node) != "from_function" or node is None:
             return None
-        first, options = self.resolver.first(call), call.without_first()
+        thing, options = self.resolver.resolve(node, call.scope), call.without_first()
+        if not isinstance(thing, Function):
+            return None
         if not is_ours:
-            if not call.args and (handler := call.keyword("fn")) is not None:
-                first = self.resolver.resolve(handler, call.scope)
-            return foreign.adopt(self, first, options, "fastmcp") if isinstance(first, Function) else None
-        origin = self.make(first)
-        if origin is None:
-            return None
+            return foreign.adopt(self, thing, options, "fastmcp")
         given, findings = read_ours(self, options)
-        self.note(origin, findings)
-        return (Tool.from_object if method == "from_object" else Tool.from_function)(origin, **given)
+        self.note(self.stub(thing), findings)
+        return Tool.from_function(self.stub(thing), **given)
 
     # --- servers ---
 
@@ -268,7 +261,7 @@ def _read_part(maker: ToolMaker, name: str, item: Data, depth: int) -> Any:
     if isinstance(thing, Function):
         return maker.stub(thing)
     if isinstance(thing, Known) and thing.call is not None and thing.last == "Tool":
-        maker.read_records.add(id(thing.call.keywords))
+        maker.tabled.add(id(thing.call.keywords))
         facts, findings = foreign.read_facts(maker, thing.call)
         maker.findings += [replace(finding, tool=str(facts.get("name", "?"))) for finding in findings]
         return SimpleNamespace(**facts)
@@ -281,24 +274,10 @@ def _read_part(maker: ToolMaker, name: str, item: Data, depth: int) -> Any:
             key = position if part.key is None else maker.data_of(Data(part.key, part.scope))
             made[key] = _read_part(maker, name, part, depth + 1)
         except _NOT_LITERAL:
-            if part.key is not None and (key == "handler" or name == HANDLER_TABLE):
-                made[key] = _unknown_handler(part)
-            elif depth:
+            if depth:
                 raise
-            else:
-                _report_entry(maker, name, part)
+            _report_entry(maker, name, part)
     return made if isinstance(node, ast.Dict) else list(made.values())
-
-
-def _unknown_handler(item: Data) -> Any:
-    """Return a handler in place of one that cannot be followed: it takes what its schema admits."""
-
-    async def handler(arguments: dict[str, Any]) -> None:
-        _ = arguments
-
-    path, line = str(item.scope.file.path), item.node.lineno
-    handler.__code__ = handler.__code__.replace(co_filename=path, co_firstlineno=line)
-    return handler
 
 
 def _report_entry(maker: ToolMaker, name: str, item: Data) -> None:
@@ -371,6 +350,10 @@ def is_application(maker: ToolMaker, cls: Class) -> bool:
 
 def _is_ours(maker: ToolMaker, cls: Class) -> bool:
     return any(isinstance(item, Known) and item.is_application for item in maker.resolver.ancestors(cls))
+
+
+def holds_tools(maker: ToolMaker, cls: Class) -> bool:
+    return is_application(maker, cls) or is_tool_object(maker, cls)
 
 
 def is_complete(maker: ToolMaker, cls: Class) -> bool:

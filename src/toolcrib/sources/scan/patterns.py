@@ -250,7 +250,7 @@ class Patterns:
             options, function = Arguments.of(function, scope), function.func
         elif isinstance(call.args[0], ast.Constant | ast.JoinedStr) or name == "resource":
             return  # the decorator of another function
-        thing = resolver.first(call)
+        thing = resolver.resolve(call.args[0], scope)
         if self._is_mark(function, scope):
             if isinstance(thing, Written):
                 self._mark(thing.node, options if is_applied else call.bare(), thing.file)
@@ -266,7 +266,7 @@ class Patterns:
         if name == "add_tool" and not self._is_other(function, scope):
             base = resolver.server(function.value, scope)
         elif name == "add" and isinstance(base, Computed):
-            is_one = len(call.args) == 1 and isinstance(resolver.first(call), Function)
+            is_one = len(call.args) == 1 and isinstance(resolver.resolve(call.args[0], scope), Function)
             uses_ours = any("toolcrib" in file.text for file in resolver.files)
             base = resolver.server(function.value, scope) if is_one and uses_ours else base
             if isinstance(base, Server):
@@ -324,7 +324,8 @@ class Patterns:
 
     def _note_guards(self, spot: Spot) -> None:
         for guard in spot.guards:
-            text = f"What is registered here {guard.message}"
+            test = "" if guard.test is None else f" `{show(guard.test)}`"
+            text = f"What is registered here {guard.words}{test}"
             found = Finding(
                 "guessed-condition", "advice", text, file=str(spot.scope.file.path), line=guard.line
             )

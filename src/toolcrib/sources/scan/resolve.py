@@ -85,7 +85,7 @@ class Written(Thing):
 
     @property
     def body(self) -> Scope:
-        return self.scope.file.scope_in(self.node)
+        return self.scope.file.scopes[id(self.node)]
 
 
 @dataclass(eq=False)
@@ -236,13 +236,13 @@ class Resolver:
 
     def resolve(self, node: ast.expr, scope: Scope, *, lazy: bool = False) -> Thing:
         """Return what an expression stands for. `lazy`: when the module is complete, as text is."""
-        if not isinstance(node, ast.Await | ast.Name | ast.Attribute | ast.Call):
+        if isinstance(node, ast.Await):
+            node = node.value
+        if not isinstance(node, ast.Name | ast.Attribute | ast.Call):
             return Data(node, scope)
         with self._following(id(node)) as is_active:
             if is_active:
                 return UNKNOWN
-            if isinstance(node, ast.Await):
-                return self.resolve(node.value, scope)
             if isinstance(node, ast.Name):
                 return self._name(node.id, node.lineno, scope, lazy)
             if isinstance(node, ast.Call):
@@ -265,10 +265,6 @@ class Resolver:
             return ""
         thing = self.resolve(node, scope, lazy=lazy)
         return known.canonical(thing.name) if isinstance(thing, Known) and thing.call is None else ""
-
-    def first(self, call: Arguments) -> Thing:
-        """Return what the first argument of a call stands for."""
-        return self.resolve(call.args[0], call.scope) if call.args else UNKNOWN
 
     # --- names ---------------------------------------------------------------------------------------
 
@@ -331,9 +327,7 @@ class Resolver:
         origin = self._module(binding.module, file, binding.level)
         if binding.level and not isinstance(origin, Module):
             inner = ".".join(filter(None, (binding.module, binding.name)))
-            below = self.library.module(inner, file, binding.level)
-            if below is not None:
-                return Module(below)
+            return self._module(inner, file, binding.level)
         return self.attribute(origin, binding.name, file)
 
     def _module(self, dotted: str, near: SourceFile, level: int = 0) -> Thing:
@@ -341,11 +335,7 @@ class Resolver:
         found = self.library.module(dotted, near, level)
         if found is not None:
             return Module(found)
-        if not level:
-            return Known(dotted)
-        parts = near.name.split(".")
-        kept = parts[: len(parts) - level + (near.path.name == "__init__.py")]
-        return Known(".".join(filter(None, [*kept, dotted]))) if kept else UNKNOWN
+        return UNKNOWN if level else Known(dotted)
 
     def _starred(self, name: str, scope: Scope) -> Thing:
         """Return the meaning that a name has by `from module import *`."""
@@ -384,12 +374,21 @@ class Resolver:
         match thing:
             case Module(file=file):
                 with self._following(id(file), name) as is_active:
-                    return UNKNOWN if is_active else self._member_of_module(file, name)
+                    if is_active:
+                        return UNKNOWN
+                    bindings = file.scope.names.get(name)
+                    found = self._choose(name, bindings, file.scope) if bindings else UNKNOWN
+                    if found is UNKNOWN and file.scope.stars:
+                        found = self._starred(name, file.scope)
+                    if found is UNKNOWN and not bindings:
+                        below = self.library.module(f"{file.name}.{name}", file)
+                        found = UNKNOWN if below is None else Module(below)
+                    return found
             case Known(call=None):
                 if thing.package in KNOWN_BY_NAME:
                     return Known(f"{thing.name}.{name}")
-                found = self.library.module(f"{thing.name}.{name}", near)  # a folder without __init__.py
-                return Known(f"{thing.name}.{name}") if found is None else Module(found)
+                inner = self.library.module(f"{thing.name}.{name}", near)  # a folder without __init__.py
+                return Known(f"{thing.name}.{name}") if inner is None else Module(inner)
             case Server() if name in ("registry", "local_provider"):
                 return thing
             case Server(cls=Class() as cls) | Instance(cls=cls):
@@ -405,16 +404,6 @@ class Resolver:
                     return self.function(member.node, member.scope, thing)
                 return member or UNKNOWN
         return UNKNOWN
-
-    def _member_of_module(self, file: SourceFile, name: str) -> Thing:
-        bindings = file.scope.names.get(name)
-        found = self._choose(name, bindings, file.scope) if bindings else UNKNOWN
-        if found is UNKNOWN and file.scope.stars:
-            found = self._starred(name, file.scope)
-        if found is UNKNOWN and not bindings:
-            below = self.library.module(f"{file.name}.{name}", file)
-            return UNKNOWN if below is None else Module(below)
-        return found
 
     def _method(self, cls: Class, name: str, *, after: Class | None = None) -> Thing:
         """Return an attribute of a class as its objects have it."""
@@ -432,7 +421,8 @@ class Resolver:
         if key not in self._things:
             found: dict[str, list[tuple[ast.expr, Scope]]] = {}
             self._things[key] = found
-            methods = [item.body.file.scope_in(node) for item in self.classes(cls) for node in _methods(item)]
+            nodes = [(node, item.file) for item in self.classes(cls) for node in item.body.statements]
+            methods = [file.scopes[id(node)] for node, file in nodes if isinstance(node, FUNCTIONS)]
             for scope in sorted(methods, key=lambda scope: scope.node.name != "__init__"):
                 for statement in scope.statements:
                     match statement:
@@ -495,30 +485,24 @@ class Resolver:
             return None
         return self.cls(outer.node, outer.parent or outer)
 
-    def ancestors(self, cls: Class) -> list[Class | Known]:
+    def ancestors(self, cls: Class, active: tuple[Class, ...] = ()) -> list[Class | Known]:
         """Return a class and its bases in the order in which Python asks them, nearly."""
         found: list[Class | Known] = self._things.setdefault(("bases", id(cls.node)), [])
         if not found:
-            order: list[Class | Known] = []
-            self._gather(cls, order, ())
+            order: list[Class | Known] = [cls]
+            for node in cls.node.bases if cls not in active and len(active) < MAX_DEPTH else ():
+                base = self.resolve(node.value if isinstance(node, ast.Subscript) else node, cls.scope)
+                if isinstance(base, Class):
+                    order += self.ancestors(base, (*active, cls))
+                else:
+                    order.append(base if isinstance(base, Known) else Known("?"))
             last = {getattr(item, "name", item): position for position, item in enumerate(order)}
-            found += [item for position, item in enumerate(order) if position in last.values()]
+            found[:] = [item for position, item in enumerate(order) if position in last.values()][:200]
         return found
 
     def classes(self, cls: Class) -> list[Class]:
         """Return a class and those of its bases that are scanned."""
         return [item for item in self.ancestors(cls) if isinstance(item, Class)]
-
-    def _gather(self, cls: Class, found: list[Class | Known], active: tuple[Class, ...]) -> None:
-        found.append(cls)
-        if cls in active or len(found) > 200 or len(active) > MAX_DEPTH:
-            return
-        for node in cls.node.bases:
-            base = self.resolve(node.value if isinstance(node, ast.Subscript) else node, cls.scope)
-            if isinstance(base, Class):
-                self._gather(base, found, (*active, cls))
-            else:
-                found.append(base if isinstance(base, Known) else Known("?"))
 
     def member(self, cls: Class, name: str, *, after: Class | None = None) -> Thing | None:
         """Return what a class, or one of its bases, binds to a name in its body."""
@@ -544,16 +528,14 @@ class Resolver:
         callee, call = self.resolve(node.func, scope), Arguments.of(node, scope)
         if isinstance(callee, Class):
             return self.instance(callee, call)
-        if isinstance(callee, Function):
-            made = self.returned(callee)
-            if made is not UNKNOWN:
-                return made
+        if isinstance(callee, Function) and (made := self.returned(callee)) is not UNKNOWN:
+            return made
         library = self.library_of(callee)
         if library is not None:
             server = Server(library, _label(call, scope.file.path.stem), scope.file, call)
             return self.servers.setdefault(id(node), server)
         if len(node.args) == 1 and not node.keywords and isinstance(node.args[0], ast.Name | ast.Attribute):
-            wrapped = self.first(call)
+            wrapped = self.resolve(node.args[0], scope)
             if isinstance(wrapped, Function):
                 return wrapped  # most likely
         if isinstance(callee, Known) and callee.call is None and callee.package != "builtins":
@@ -574,31 +556,39 @@ class Resolver:
         """Yield the items of a list or dict that is written down, or built from such step by step; an open
         one, where there is more than could be read."""
         more = Data(node, scope, is_open=True)
-        if depth > MAX_DEPTH:
-            yield more
-        elif isinstance(node, ast.List | ast.Tuple | ast.Set):
-            for inner in node.elts[:MAX_ITEMS]:
-                if isinstance(inner, ast.Starred):
-                    yield from self.items(inner.value, scope, depth + 1)
+        match node if depth <= MAX_DEPTH else None:
+            case ast.List() | ast.Tuple() | ast.Set() if len(node.elts) <= MAX_ITEMS:
+                for inner in node.elts:
+                    if isinstance(inner, ast.Starred):
+                        yield from self.items(inner.value, scope, depth + 1)
+                    else:
+                        yield Data(inner, scope)
+            case ast.Dict() if len(node.keys) <= MAX_ITEMS:
+                for key, value in zip(node.keys, node.values, strict=True):
+                    if key is None:
+                        yield from self.items(value, scope, depth + 1)
+                    else:
+                        yield Data(value, scope, key)
+            case ast.BinOp(left, ast.Add() | ast.BitOr(), right):
+                yield from self.items(left, scope, depth + 1)
+                yield from self.items(right, scope, depth + 1)
+            case ast.Name() | ast.Attribute():
+                yield from self._items_of_name(node, scope, depth)
+            case ast.Call(ast.Attribute(table, "values"), []):
+                for item in self.items(table, scope, depth + 1):
+                    yield replace(item, key=None, is_open=item.is_open or item.key is None)
+            case ast.Call(function, arguments):
+                callee = self.resolve(function, scope)
+                if isinstance(callee, Function):
+                    yield from self.returned_items(callee, depth + 1)
+                elif show(function) == "super().list_tools":
+                    yield Data(node, scope)  # of a class that is not scanned
+                elif isinstance(callee, Known) and callee.last in ("list", "tuple") and len(arguments) == 1:
+                    yield from self.items(arguments[0], scope, depth + 1)
                 else:
-                    yield Data(inner, scope)
-            if len(node.elts) > MAX_ITEMS:
+                    yield more
+            case _:
                 yield more
-        elif isinstance(node, ast.Dict) and len(node.keys) <= MAX_ITEMS:
-            for key, value in zip(node.keys, node.values, strict=True):
-                if key is None:
-                    yield from self.items(value, scope, depth + 1)
-                else:
-                    yield Data(value, scope, key)
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.BitOr):
-            yield from self.items(node.left, scope, depth + 1)
-            yield from self.items(node.right, scope, depth + 1)
-        elif isinstance(node, ast.Name | ast.Attribute):
-            yield from self._items_of_name(node, scope, depth)
-        elif isinstance(node, ast.Call):
-            yield from self._items_of_call(node, scope, depth)
-        else:
-            yield more
 
     def _items_of_name(self, node: ast.Name | ast.Attribute, scope: Scope, depth: int) -> Iterator[Data]:
         name = node.id if isinstance(node, ast.Name) else ""
@@ -627,22 +617,6 @@ class Resolver:
                 case ast.Assign([ast.Subscript(ast.Name(id=changed), key)], value) if changed == name:
                     yield Data(value, home, key)  # type: ignore[arg-type]
 
-    def _items_of_call(self, node: ast.Call, scope: Scope, depth: int) -> Iterator[Data]:
-        function = node.func
-        method = function.attr if isinstance(function, ast.Attribute) else ""
-        callee = self.resolve(function, scope)
-        if isinstance(function, ast.Attribute) and method == "values" and not node.args:
-            for item in self.items(function.value, scope, depth + 1):
-                yield replace(item, key=None, is_open=item.is_open or item.key is None)
-        elif isinstance(callee, Function):
-            yield from self.returned_items(callee, depth + 1)
-        elif method == "list_tools" and show(function).startswith("super("):
-            yield Data(node, scope)  # of a class that is not scanned
-        elif isinstance(callee, Known) and callee.last in ("list", "tuple") and len(node.args) == 1:
-            yield from self.items(node.args[0], scope, depth + 1)
-        else:
-            yield Data(node, scope, is_open=True)
-
     def returned_items(self, function: Function, depth: int = 0) -> Iterator[Data]:
         """Yield the items of the lists that a function returns."""
         returns = function.body.returned
@@ -656,10 +630,6 @@ class Resolver:
                     if id(item.node) not in seen:
                         seen.add(id(item.node))
                         yield item
-
-
-def _methods(cls: Class) -> list[FunctionNode]:
-    return [item for item in cls.body.statements if isinstance(item, FUNCTIONS)]
 
 
 def _unwrap(node: ast.expr) -> ast.expr:

@@ -29,10 +29,12 @@ from toolcrib.sources.loading import find_import_root, imports_forbidden
 from toolcrib.sources.modules import GROUP
 from toolcrib.sources.scan.files import Library, ScanTarget, find_target
 from toolcrib.sources.scan.foreign import find_gaps, library_of, read_features, read_record
-from toolcrib.sources.scan.making import ToolMaker, is_application, is_complete, is_tool_object, read_table
+from toolcrib.sources.scan.making import ToolMaker, holds_tools, is_complete, read_table
 from toolcrib.sources.scan.patterns import KINDS, Patterns, last_name, placed
 from toolcrib.sources.scan.resolve import (
     MARKS,
+    UNKNOWN,
+    Arguments,
     Class,
     Data,
     Function,
@@ -139,31 +141,20 @@ class _Scanner:
             waiting += self.imported[path]
 
     def _registering(self, file: SourceFile) -> Iterator[str]:
-        """Yield the names of servers, of applications and of the author's own decorators in a file."""
+        """Yield the names of servers and of the author's own decorators in a file."""
         for name, binding in _last_bindings(file):
-            if isinstance(binding.value, ast.Attribute) and last_name(binding.value) in KINDS:
-                yield name
-            elif binding.kind in ("class", "function", "value"):
+            thing = UNKNOWN
+            if binding.kind in ("function", "value"):
                 thing = self.resolver.bound(binding, file.scope)
-                thing = self.resolver.instance(thing) if isinstance(thing, Class) else thing
-                is_own = isinstance(thing, Function) and self.patterns.own_kind(thing, name)
-                if (
-                    is_own
-                    or self._lists(thing)
-                    or isinstance(thing, Server)
-                    or getattr(thing, "name", "") in MARKS
-                ):
-                    yield name
-
-    def _lists(self, thing: Thing) -> bool:
-        if isinstance(thing, Instance):
-            return is_application(self.maker, thing.cls) or is_tool_object(self.maker, thing.cls)
-        return False
+            is_alias = isinstance(binding.value, ast.Attribute) and last_name(binding.value) in KINDS
+            is_own = isinstance(thing, Function) and self.patterns.own_kind(thing, name)
+            if is_alias or is_own or isinstance(thing, Server) or getattr(thing, "name", "") in MARKS:
+                yield name
 
     # --- what importing would find ---
 
     def _groups(self) -> Iterator[Group]:
-        files: list[SourceFile] = []
+        files: dict[SourceFile, None] = {}
         for target in self.targets:
             if target.described is not None:
                 batch = collect(target.described)
@@ -172,8 +163,8 @@ class _Scanner:
             elif target.name:
                 yield from self._object(target)
             else:
-                files += [self.files[path] for path in target.files if path in self.files]
-        yield from self._modules(list(dict.fromkeys(files)))
+                files |= {self.files[path]: None for path in target.files if path in self.files}
+        yield from self._modules(list(files))
 
     def _modules(self, files: Sequence[SourceFile]) -> Iterator[Group]:
         """Yield the tools of files, and those on servers in the files that they import."""
@@ -181,41 +172,39 @@ class _Scanner:
         servers = [
             server
             for server in self.resolver.servers.values()
-            if any(item.spot.scope.file in reached for item in server.registrations)
+            if server.file in files or any(item.spot.scope.file in reached for item in server.registrations)
         ]
-        servers += [server for file in files for server in self._servers_in(file) if server not in servers]
         ours = [item.thing for each in servers if each.library == "toolcrib" for item in each.registrations]
-        owned = {self.resolver.instance(thing) if isinstance(thing, Class) else thing for thing in ours}
-        handlers = {
-            name: each for file in files for name, each in self._table(file, HANDLER_TABLE, {}).items()
-        }
+        objects = [self.resolver.instance(item) if isinstance(item, Class) else item for item in ours]
+        owned = [item for item in objects if isinstance(item, Instance)]
+        handlers: dict[str, Any] = {}
+        for file in files:
+            handlers |= self._table(file, HANDLER_TABLE) or {}
         options = ReadOptions(lambda target, _: collect(target))
         for file in files:
-            things = [
-                thing
-                for thing in self._offered(file)
-                if not isinstance(thing, Instance) or thing not in owned
-            ]
-            batch = self._each(things, file)
+            batch = self._each([thing for thing in self._offered(file) if thing not in owned], file)
             for name in DEFINITION_TABLES:
-                if (table := self._table(file, name, None)) is not None:
+                if (table := self._table(file, name)) is not None:
                     batch.extend(tables.read_table(table, handlers).make_tools(options))
-            group = self._table(file, GROUP, None)
-            for each in (
-                Group(None, batch.tools),
-                *self._on([item for item in servers if item.file is file]),
-            ):
+            group = self._table(file, GROUP)
+            for each in (Group(None, batch.tools), *self._on(item for item in servers if item.file is file)):
                 each.tools = [
                     tool.with_options(group=group) if group and not tool.options.group else tool
                     for tool in each.tools
                 ]
                 yield each
             self.findings += _located(batch.findings, files)
-        yield from self._on([server for server in servers if server.file not in files])
+        yield from self._on(server for server in servers if server.file not in files)
         if not any(finding.code == "guessed-table" for finding in self.findings):
             self.findings += _located(tables.find_unused(handlers, options.used_handlers), files)
         for file in reached:
-            yield from self._recorded(file)
+            records = self.patterns.records.get(file, ())
+            found = [read_record(self.maker, item) for item in records if not self.maker.is_in_table(item)]
+            first: dict[tuple[str, str], Component] = {}
+            for tool in filter(None, found):
+                first.setdefault((tool.kind, tool.name), tool)
+            for kind in ("tool", "prompt"):
+                yield Group(None, [tool for tool in first.values() if tool.kind == kind])
 
     def _reach(self, files: Sequence[SourceFile]) -> dict[SourceFile, None]:
         """Return some files, and those that they import."""
@@ -228,24 +217,6 @@ class _Scanner:
                 waiting += [self.files[path] for path in self.imported[file.path] if path in self.files]
         return found
 
-    def _recorded(self, file: SourceFile) -> Iterator[Group]:
-        """Yield the tools, and the prompts, of a server that lists them itself."""
-        found: dict[tuple[str, str], Component] = {}
-        for record in self.patterns.records.get(file, ()):
-            if id(record.node.keywords) not in self.maker.read_records:
-                tool = read_record(self.maker, record)
-                if tool is not None:
-                    found.setdefault((tool.kind, tool.name), tool)
-        for kind in ("tool", "prompt"):
-            yield Group(None, [tool for tool in found.values() if tool.kind == kind])
-
-    def _servers_in(self, file: SourceFile) -> Iterator[Server]:
-        for _, binding in _last_bindings(file):
-            if binding.kind == "value" and isinstance(binding.value, ast.Call | ast.Name):
-                thing = self.resolver.bound(binding, file.scope)
-                if isinstance(thing, Server):
-                    yield thing
-
     def _offered(self, file: SourceFile) -> list[Thing]:
         """Return what a file offers itself: marked functions, applications, tool objects."""
         found: dict[Thing, None] = {}
@@ -257,32 +228,32 @@ class _Scanner:
                 continue
             if binding.kind == "function" and id(binding.node) not in self.patterns.marks:
                 continue
-            thing = self.resolver.attribute(Module(file), name)
-            if isinstance(thing, Class):
-                if thing.file is file and is_complete(self.maker, thing):
-                    classes[self.resolver.instance(thing)] = None
-            elif isinstance(thing, Function):
-                found |= {thing: None} if id(thing.node) in self.patterns.marks else {}
-            elif self._lists(thing) or (
-                isinstance(thing, Known) and thing.call is not None and thing.package == "toolcrib"
-            ):
-                found[thing] = None
+            match self.resolver.attribute(Module(file), name):
+                case Class() as cls:
+                    if cls.file is file and is_complete(self.maker, cls):
+                        classes[self.resolver.instance(cls)] = None
+                case Function(node=node) as thing if id(node) in self.patterns.marks:
+                    found[thing] = None
+                case Instance(cls=cls) as thing if holds_tools(self.maker, cls):
+                    found[thing] = None
+                case Known(call=Arguments()) as thing if thing.package == "toolcrib":
+                    found[thing] = None
         for node in self.patterns.marked.get(file, ()):
             scope = file.spots[id(node)].scope
-            if scope.function is not None and isinstance(node, FUNCTIONS) and scope.kind == "function":
+            if scope.kind == "function" and isinstance(node, FUNCTIONS):
                 found[self.resolver.function(node, scope)] = None
         return list(found | classes)
 
-    def _table(self, file: SourceFile, name: str, default: Any) -> Any:
+    def _table(self, file: SourceFile, name: str) -> Any:
         if name not in file.scope.names:
-            return default
+            return None
         node = ast.Name(name, ast.Load(), lineno=10**9, col_offset=0)
         value = read_table(self.maker, name, Data(node, file.scope))
         if name == HANDLER_TABLE and value is not None and not isinstance(value, dict):
             text = f"{HANDLER_TABLE} of {file.path.name} is not a dict"
             self.findings.append(Finding("table-mismatch", "error", text, file=str(file.path)))
-            return default
-        return default if value is None else value
+            return None
+        return value
 
     def _each(self, things: Iterable[Thing], file: SourceFile) -> Batch:
         batch = Batch()

@@ -19,6 +19,11 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = FunctionNode | ast.ClassDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _MAX_SHOWN = 60
+_REGISTERING = re.compile(
+    r"(?:tool|Tool|[pP]rompt|resource|mount|import_server|remove|disable|\badd(?:_\w+)?|_all_tools|_handler)\b|"
+    r"\b(?:tools|on_list_\w+)[ \t]*="
+)
+"""What a line has that may register something, or change what is registered."""
 _REBINDING = re.compile(r"^[ \t]+global[ \t]+([\w, \t]+)|^\S.*?\b(\w+)[ \t]*:=", re.MULTILINE)
 _CHANGED = re.compile(
     r"^[ \t]*(\w+)\.(__(?:annotations|defaults|doc|kwdefaults|name|signature)__)(?:\[[^]\n]*\])?[ \t]*=",
@@ -126,11 +131,10 @@ class Scope:
 
 
 def _bindings(statement: ast.stmt) -> Iterator[tuple[str, Binding]]:
-    """Yield the names that one statement binds itself."""
+    """Yield the names that one statement binds itself, with the values where they are written."""
     line = statement.lineno
-    kind: Any
     if isinstance(statement, Definition):
-        kind = "class" if isinstance(statement, ast.ClassDef) else "function"
+        kind: Any = "class" if isinstance(statement, ast.ClassDef) else "function"
         yield statement.name, Binding(kind, statement, line, name=statement.name)
     elif isinstance(statement, ast.Import):
         for alias in statement.names:
@@ -142,31 +146,17 @@ def _bindings(statement: ast.stmt) -> Iterator[tuple[str, Binding]]:
         for alias in statement.names:
             made = Binding("from", statement, line, None, module, level, alias.name)
             yield alias.asname or alias.name, made
-    else:
-        for target, given in _targets(statement):
-            for name, part in _assigned(target, given):
-                kind = "unknown" if part is None else "value"
-                yield name, Binding(kind, statement, line, part, name=name)
+    elif not isinstance(statement, ast.AnnAssign) or statement.value is not None:
+        value = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign) else None
+        targets = [getattr(statement, "target", None), *getattr(statement, "targets", ())]
+        targets += [item.optional_vars for item in getattr(statement, "items", ())]
+        targets += [getattr(statement, "name", None)]  # `type` of Python 3.12, which is not read
+        for target in targets:
+            for name, part in _assigned(target, value):
+                yield name, Binding("unknown" if part is None else "value", statement, line, part, name=name)
 
 
-def _targets(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr | None]]:
-    """Yield the expressions that a statement assigns to, with the values where they are written."""
-    match statement:
-        case ast.Assign():
-            yield from ((target, statement.value) for target in statement.targets)
-        case ast.AnnAssign(value=ast.expr() as value):
-            yield statement.target, value
-        case ast.Delete():
-            yield from ((target, None) for target in statement.targets)
-        case ast.AugAssign() | ast.For() | ast.AsyncFor():
-            yield statement.target, None
-        case ast.With() | ast.AsyncWith():
-            yield from ((item.optional_vars, None) for item in statement.items if item.optional_vars)
-        case _ if isinstance(name := getattr(statement, "name", None), ast.Name):
-            yield name, None  # `type` of Python 3.12, which is not read
-
-
-def _assigned(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
+def _assigned(target: Any, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
     if isinstance(target, ast.Name):
         yield target.id, value
     elif isinstance(target, ast.Tuple | ast.List):
@@ -201,10 +191,6 @@ class Guard(NamedTuple):
     words: str
     test: ast.expr | None = None
 
-    @property
-    def message(self) -> str:
-        return self.words if self.test is None else f"{self.words} `{show(self.test)}`"
-
 
 class Spot(NamedTuple):
     """Where a statement stands: its scope, and the conditions and loops around it in that function."""
@@ -222,8 +208,8 @@ class Spot(NamedTuple):
     def is_conditional(self) -> bool:
         return bool(self.guards) or self.is_tried
 
-    def guarded(self, guard: Guard) -> Spot:
-        return self._replace(guards=(*self.guards, guard))
+    def guarded(self, line: int, words: str, test: ast.expr | None = None) -> Spot:
+        return self._replace(guards=(*self.guards, Guard(line, words, test)))
 
 
 @dataclass(eq=False)
@@ -249,15 +235,79 @@ class SourceFile:
         self.scope = Scope("module", self.tree, self)
         self.text = self.text.replace("\r\n", "\n").replace("\r", "\n")
         self.lines = self.text.split("\n")
-        walker = _Walker(self)
+        self._marked = [
+            number for number, line in enumerate(self.lines, start=1) if _REGISTERING.search(line)
+        ]
         for statement in self.tree.body:  # whatever one of them raises
-            walker.block([statement], Spot(self.scope))
+            self._read_block([statement], Spot(self.scope))
+
+    def _read_block(self, body: Sequence[ast.stmt], spot: Spot) -> None:
+        """Collect the statements of a block. Conditions and loops are not interpreted."""
+        for statement in body:
+            spot.scope.spots.append((statement, spot))
+            match statement:
+                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                    self.spots[id(statement)] = spot
+                    if statement.decorator_list:
+                        self.decorated.append((statement, spot))
+                    is_class = isinstance(statement, ast.ClassDef)
+                    scope = Scope("class" if is_class else "function", statement, self, spot.scope)
+                    self.scopes[id(statement)] = scope
+                    self._read_block(statement.body, Spot(scope, spot.guards if is_class else ()))
+                case ast.Import() | ast.ImportFrom():
+                    self.imports.append(statement)
+                    if statement.names[0].name == "*":
+                        spot.scope.stars += [binding for _, binding in _bindings(statement)]
+                case ast.If(test=test) | ast.While(test=test):
+                    self._read_calls(test, spot)
+                    words = "depends on" if isinstance(statement, ast.If) else "stands in a loop while"
+                    inner = spot.guarded(statement.lineno, words, test)
+                    self._read_block(statement.body, inner)
+                    self._read_block(statement.orelse, inner)
+                case ast.For() | ast.AsyncFor():
+                    self._read_calls(statement.iter, spot)
+                    self._read_block(statement.body, spot.guarded(statement.lineno, "stands in a loop"))
+                    self._read_block(statement.orelse, spot)
+                case ast.With() | ast.AsyncWith():
+                    for item in statement.items:
+                        self._read_calls(item.context_expr, spot)
+                    self._read_block(statement.body, spot)
+                case ast.Match():
+                    for case in statement.cases:
+                        self._read_block(
+                            case.body, spot.guarded(statement.lineno, "depends on", statement.subject)
+                        )
+                case ast.Try() | ast.TryStar():
+                    tried = spot._replace(is_tried=spot.is_tried or bool(statement.handlers))
+                    self._read_block([*statement.body, *statement.orelse], tried)
+                    for handler in statement.handlers:
+                        inner = spot.guarded(handler.lineno, "is registered if something fails")
+                        self._read_block(handler.body, inner._replace(is_fallback=True))
+                    self._read_block(statement.finalbody, spot)
+                case _:
+                    self._read_calls(statement, spot)
+            if isinstance(statement, ast.Return | ast.Raise | ast.Break | ast.Continue):
+                return
+
+    def _read_calls(self, node: ast.stmt | ast.expr, spot: Spot) -> None:
+        position = bisect_left(self._marked, node.lineno)
+        if self._marked[position : position + 1] and self._marked[position] <= (node.end_lineno or 0):
+            self.calls += [(item, spot) for item in ast.walk(node) if isinstance(item, ast.Call)]
 
     @cached_property
     def is_lazy(self) -> bool:
         """Whether its annotations are text at run time: `from __future__ import annotations`."""
         imports = [item for item in self.imports if getattr(item, "module", "") == "__future__"]
         return any(alias.name == "annotations" for item in imports for alias in item.names)
+
+    @cached_property
+    def packages(self) -> set[str]:
+        """The packages that its imports name."""
+        named = [
+            item.module or "" for item in self.imports if isinstance(item, ast.ImportFrom) and not item.level
+        ]
+        named += [alias.name for item in self.imports if isinstance(item, ast.Import) for alias in item.names]
+        return {name.partition(".")[0] for name in named}
 
     @cached_property
     def public_names(self) -> frozenset[str]:
@@ -287,82 +337,6 @@ class SourceFile:
             rf"\b{name}(?:{part}+[ \t]*[-+|]?=(?!=)|[ \t]*[-+|]=|{part}*\.(?:{method})\(|\[.*\][ \t]*=(?!=))"
         )
         return re.search(rf"{changed}|\b(?:global[ \t].*|del[ \t]+|attr\(){name}\b", self.text) is not None
-
-    def scope_in(self, node: Definition) -> Scope:
-        """Return the scope that the body of a definition makes."""
-        return self.scopes[id(node)]
-
-
-# --- statements --------------------------------------------------------------------------------------
-
-_REGISTERING = re.compile(
-    r"(?:tool|Tool|[pP]rompt|resource|mount|import_server|remove|disable|\badd(?:_\w+)?|_all_tools|_handler)\b|"
-    r"\b(?:tools|on_list_\w+)[ \t]*="
-)
-"""What a line has that may register something, or change what is registered."""
-
-
-class _Walker:
-    """Looks through blocks of statements. Conditions and loops are not interpreted."""
-
-    def __init__(self, found: SourceFile) -> None:
-        self.found = found
-        lines = enumerate(found.lines, start=1)
-        self.marked = [number for number, line in lines if _REGISTERING.search(line)]
-
-    def block(self, body: Sequence[ast.stmt], spot: Spot) -> None:
-        for statement in body:
-            spot.scope.spots.append((statement, spot))
-            match statement:
-                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                    self._definition(statement, spot)
-                case ast.Import() | ast.ImportFrom():
-                    self.found.imports.append(statement)
-                    if statement.names[0].name == "*":
-                        spot.scope.stars += [binding for _, binding in _bindings(statement)]
-                case ast.If(test=test) | ast.While(test=test):
-                    self._calls_in(test, spot)
-                    words = "depends on" if isinstance(statement, ast.If) else "stands in a loop while"
-                    inner = spot.guarded(Guard(statement.lineno, words, test))
-                    self.block(statement.body, inner)
-                    self.block(statement.orelse, inner)
-                case ast.For() | ast.AsyncFor():
-                    self._calls_in(statement.iter, spot)
-                    self.block(statement.body, spot.guarded(Guard(statement.lineno, "stands in a loop")))
-                    self.block(statement.orelse, spot)
-                case ast.With() | ast.AsyncWith():
-                    for item in statement.items:
-                        self._calls_in(item.context_expr, spot)
-                    self.block(statement.body, spot)
-                case ast.Match():
-                    for case in statement.cases:
-                        guard = Guard(statement.lineno, "depends on", statement.subject)
-                        self.block(case.body, spot.guarded(guard))
-                case ast.Try() | ast.TryStar():
-                    tried = spot._replace(is_tried=spot.is_tried or bool(statement.handlers))
-                    self.block([*statement.body, *statement.orelse], tried)
-                    for handler in statement.handlers:
-                        guard = Guard(handler.lineno, "is registered if something fails")
-                        self.block(handler.body, spot.guarded(guard)._replace(is_fallback=True))
-                    self.block(statement.finalbody, spot)
-                case _:
-                    self._calls_in(statement, spot)
-            if isinstance(statement, ast.Return | ast.Raise | ast.Break | ast.Continue):
-                return
-
-    def _definition(self, node: Definition, spot: Spot) -> None:
-        self.found.spots[id(node)] = spot
-        if node.decorator_list:
-            self.found.decorated.append((node, spot))
-        is_class = isinstance(node, ast.ClassDef)
-        scope = Scope("class" if is_class else "function", node, self.found, spot.scope)
-        self.found.scopes[id(node)] = scope
-        self.block(node.body, Spot(scope, spot.guards if is_class else ()))
-
-    def _calls_in(self, node: ast.stmt | ast.expr, spot: Spot) -> None:
-        position = bisect_left(self.marked, node.lineno)
-        if self.marked[position : position + 1] and self.marked[position] <= (node.end_lineno or 0):
-            self.found.calls += [(item, spot) for item in ast.walk(node) if isinstance(item, ast.Call)]
 
 
 def qualname_in(scope: Scope, name: str) -> str:

@@ -360,7 +360,7 @@ class Classes:
         """Add the annotated names of a class body, with their defaults; of a model also its settings."""
         hints = namespace["__annotations__"] = dict[str, Any]()
         make_field = known.find("pydantic.Field") if is_model else dataclasses.field
-        site = Site(entry.scope.file.scope_in(entry.node), is_field=True)
+        site = Site(entry.scope.file.scopes[id(entry.node)], is_field=True)
         hint_site = dataclasses.replace(site, lazy=entry.scope.file.is_lazy)
         for statement in entry.node.body:
             match statement:
@@ -393,7 +393,7 @@ class Classes:
             and not item.targets[0].id.startswith("__")
         ]
         made: dict[str, Any] = {}
-        site = Site(entry.scope.file.scope_in(entry.node), is_field=True, made=made)
+        site = Site(entry.scope.file.scopes[id(entry.node)], is_field=True, made=made)
 
         def fill(namespace: dict[str, Any]) -> None:
             namespace.update(entry.describe())
