@@ -38,21 +38,21 @@ class Reader:
         return self.stubs.make(node, self.file, **options)
 
     def qualify(self, node: ast.expr, within: Any = None) -> str:
-        return self.stubs.classes.evaluator.resolver.full_name(node, self._site(within).scope)
+        return self.stubs.evaluator.resolver.full_name(node, self._site(within).scope)
 
     def value(self, node: ast.expr) -> Any:
         return self.stubs.value(node, self._site(None))
 
     def hint(self, node: ast.expr) -> Any:
         site, trail = self._site(None), Trail()
-        hints = self.stubs.classes.evaluator
-        made = hints.hint(node, replace(site, lazy=True) if self.file.is_lazy else site, trail)
+        hints = self.stubs.evaluator
+        made = hints.evaluate(node, replace(site, lazy=self.file.is_lazy, is_hint=True), trail)
         for finding in trail.findings:
             raise Unresolved(finding.message, finding.line, hint=finding.hint)
         return made
 
     def cls(self, node: ast.ClassDef) -> Any:
-        return self.stubs.classes.build(node, self.file.spots[id(node)].scope, Trail())
+        return self.stubs.build(node, self.file.spots[id(node)].scope, Trail())
 
     def _site(self, within: Any) -> Site:
         return Site(self.file.scope if within is None else self.file.scopes[id(within)])

@@ -28,31 +28,21 @@ from toolcrib.sources.described import ANNOTATION_OPTIONS, describe, describe_en
 from toolcrib.sources.foreign.reading import is_any_list, plain_words
 from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan.patterns import FEATURES, Record, placed
-from toolcrib.sources.scan.resolve import UNKNOWN, Arguments, Data, Function, Known, Registration, Server
+from toolcrib.sources.scan.resolve import Arguments, Data, Function, Known, Registration, Server
 from toolcrib.sources.scan.source_file import Scope, defaults_of, show, words_in
-from toolcrib.sources.scan.values import Unresolved
+from toolcrib.sources.scan.values import SPELLINGS, Unresolved
 
 if TYPE_CHECKING:
     from toolcrib.sources.scan.making import ToolMaker
 
 _OURS = ("name", "description", "schema")
 _SDK = ("name", "title", "description", "annotations", "icons", "meta", "structured_output")
-_SPELLINGS = {
-    "read_only_hint": "readOnlyHint",
-    "destructive_hint": "destructiveHint",
-    "idempotent_hint": "idempotentHint",
-    "open_world_hint": "openWorldHint",
-    "mime_type": "mimeType",
-    "input_schema": "inputSchema",
-    "output_schema": "outputSchema",
-}
 OPEN_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
 UNREAD = (Unresolved, RecursionError)
 _RECORD_PARTS = words_in(
     "_meta annotations arguments description icons inputSchema input_schema meta name outputSchema "
     "output_schema parameters title"
 )
-_RECORDS = frozenset({"Annotations", "Icon", "PromptArgument", "ToolAnnotations"})
 
 
 @dataclass(slots=True)
@@ -93,26 +83,13 @@ def read_options(maker: ToolMaker, call: Arguments, places: tuple[str, ...]) -> 
             written += [(str(getattr(item.key, "value", "**")), item) for item in items]
     for name, item in written:
         try:
-            read.given[name] = _read_value(maker, item)
+            read.given[name] = maker.data_of(item)
         except UNREAD:
             read.unresolved.add(name)
             what = f"{'Options' if name == '**' else f'Option {name!r}'} ({show(item.node)})"
             hint = "write it as a literal, or as a constant of the module"
             read.findings.append(unread(what, call.scope, item.node.lineno, "unresolved-option", hint))
     return read
-
-
-def _read_value(maker: ToolMaker, item: Data) -> Any:
-    """Return data, and the records of other libraries as the data they hold."""
-    node = item.node
-    if isinstance(node, ast.List | ast.Tuple) and any(isinstance(part, ast.Call) for part in node.elts):
-        return [_read_value(maker, replace(item, node=part)) for part in node.elts]
-    made = UNKNOWN if item.is_open else maker.resolver.resolve(node, item.scope)
-    call = made.call if isinstance(made, Known) and made.last in _RECORDS else None
-    if call is None or call.args:
-        return maker.data_of(item)
-    facts = {str(each.arg): maker.data_of(Data(each.value, call.scope)) for each in call.keywords}
-    return {key: value for key, value in _respelled(facts).items() if value is not None}
 
 
 def _their_options(read: Options) -> dict[str, Any]:
@@ -137,7 +114,7 @@ def _their_options(read: Options) -> dict[str, Any]:
 
 def _respelled(value: Any) -> dict[str, Any]:
     pairs = value.items() if isinstance(value, dict) else ()
-    return {_SPELLINGS.get(str(key), str(key)): item for key, item in pairs}
+    return {SPELLINGS.get(str(key), str(key)): item for key, item in pairs}
 
 
 # --- servers -----------------------------------------------------------------------------------------

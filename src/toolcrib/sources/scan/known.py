@@ -11,9 +11,6 @@ import datetime as dt
 import importlib
 import importlib.util
 import types
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from decimal import Decimal
 from functools import cache
 from typing import Any, Final
@@ -71,14 +68,6 @@ _SLOW = ("re.compile", "decimal.Decimal")
 _INNER = tuple(f"pydantic.{name}." for name in ("config", "fields", "functional_validators", "types"))
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Hide warnings about the scanned code, which are its author's."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
 @cache
 def find(dotted: str) -> Any:
     """Return the object of a full name; MISSING where it is none of those that are known."""
@@ -100,11 +89,10 @@ def _look(module_name: str, name: str) -> Any:
     is_listed = module_name not in _OPEN or module_name.startswith(("toolcrib.", "pydantic."))
     if public is not None and name not in public and not is_listed:
         return MISSING
-    with quiet():  # deprecated names: the author is told elsewhere
-        try:
-            found = getattr(module, name, MISSING)
-        except Exception:  # pydantic reports removed names in this way
-            return MISSING
+    try:
+        found = getattr(module, name, MISSING)
+    except Exception:  # pydantic reports removed names in this way
+        return MISSING
     return MISSING if isinstance(found, types.ModuleType) else found
 
 
@@ -124,8 +112,7 @@ def call(dotted: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
         raise ValueError("it may be endless")
     if dotted in _SLOW and isinstance(first, str) and len(first) > 5_000:
         raise ValueError("it may take long")
-    with quiet():
-        return made(*arguments, **keywords)
+    return made(*arguments, **keywords)
 
 
 def is_modest(value: Any) -> bool:

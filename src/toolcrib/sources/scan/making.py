@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
+from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.component import MARK, SPELLINGS, Component, Tool
@@ -38,12 +37,12 @@ from toolcrib.sources.scan.resolve import (
 )
 from toolcrib.sources.scan.source_file import FUNCTIONS, Spot, show
 from toolcrib.sources.scan.stubs import Stub, Stubs
+from toolcrib.sources.scan.values import Site, Unresolved
 
 MAX_PARAMETERS = 500
 _AS_ATTRIBUTE = "write it down as an attribute of the class"
 _SETTINGS = ("name_rule", "separator", "switches")
 _ADD_OPTIONS = ("namespace", "switches", "include", "exclude", "on_duplicate", "strict")
-_NOT_LITERAL = (*UNREAD, DefinitionError, TypeError)
 
 
 @dataclass(slots=True)
@@ -64,7 +63,7 @@ class ToolMaker:
         self.resolver = resolver
         self.patterns = patterns
         self.stubs = Stubs(resolver)
-        self.data_of = self.stubs.data_of
+        self.stubs.evaluator.make_function = self.stub
         self.findings = patterns.findings
         self.report = patterns.report
         self.tabled: set[int] = set()  # the records in tables
@@ -79,7 +78,13 @@ class ToolMaker:
         return known
 
     def is_in_table(self, record: Record) -> bool:
-        return id(record.node.keywords) in self.tabled
+        return id(record.node) in self.tabled
+
+    def data_of(self, thing: Thing, *, is_table: bool = False) -> Any:
+        """Return the value of a thing that is data. Raise Unresolved where only running would tell."""
+        if isinstance(thing, Data) and not thing.is_open:
+            return self.stubs.value(thing.node, Site(thing.scope, is_table=is_table))
+        raise Unresolved("it is no data")
 
     # --- stubs ---
 
@@ -244,39 +249,24 @@ class ToolMaker:
 def read_table(maker: ToolMaker, name: str, item: Data) -> Any:
     """Return a table of definitions or handlers as importing would find it, with stubs for functions. An
     entry of which a part is computed is left out, with a finding; a table that is computed is None."""
-    try:
-        return _read_part(maker, name, item, 0)
-    except _NOT_LITERAL:
-        _report_entry(maker, name, item)
-        return None
-
-
-def _read_part(maker: ToolMaker, name: str, item: Data, depth: int) -> Any:
-    """Return a table, an entry of it, or a part of an entry."""
-    resolver = maker.resolver
-    if item.is_open:
-        raise TypeError(name)
-    thing = resolver.resolve(item.node, item.scope)
-    node = thing.node if isinstance(thing, Data) and depth < 2 else None
-    if isinstance(thing, Function):
-        return maker.stub(thing)
-    if isinstance(thing, Known) and thing.call is not None and thing.last == "Tool":
-        maker.tabled.add(id(thing.call.keywords))
-        facts, findings = foreign.read_facts(maker, thing.call)
-        maker.findings += [replace(finding, tool=str(facts.get("name", "?"))) for finding in findings]
-        return SimpleNamespace(**facts)
+    thing = maker.resolver.resolve(item.node, item.scope)
+    node = thing.node if isinstance(thing, Data) else None
     if not isinstance(node, ast.Dict | ast.List | ast.Tuple | ast.Set | ast.BinOp):
-        return maker.data_of(thing)
+        try:
+            return maker.data_of(thing)
+        except UNREAD:
+            _report_entry(maker, name, item)
+            return None
     made: dict[Any, Any] = {}
-    for position, part in enumerate(resolver.items(item.node, item.scope)):
-        key: Any = position
+    for position, part in enumerate(maker.resolver.items(item.node, item.scope)):
         try:
             key = position if part.key is None else maker.data_of(Data(part.key, part.scope))
-            made[key] = _read_part(maker, name, part, depth + 1)
-        except _NOT_LITERAL:
-            if depth:
-                raise
+            made[key] = maker.data_of(part, is_table=True)
+        except (*UNREAD, DefinitionError, TypeError):
             _report_entry(maker, name, part)
+        else:
+            entry = maker.resolver.resolve(part.node, part.scope)
+            maker.tabled.add(id(getattr(getattr(entry, "call", None), "node", None)))
     return made if isinstance(node, ast.Dict) else list(made.values())
 
 

@@ -556,15 +556,18 @@ class Resolver:
         """Yield the items of a list or dict that is written down, or built from such step by step; an open
         one, where there is more than could be read."""
         more = Data(node, scope, is_open=True)
-        match node if depth <= MAX_DEPTH else None:
-            case ast.List() | ast.Tuple() | ast.Set() if len(node.elts) <= MAX_ITEMS:
-                for inner in node.elts:
+        if depth > MAX_DEPTH:
+            yield more
+            return
+        match node:
+            case ast.List(elts) | ast.Tuple(elts) | ast.Set(elts) if len(elts) <= MAX_ITEMS:
+                for inner in elts:
                     if isinstance(inner, ast.Starred):
                         yield from self.items(inner.value, scope, depth + 1)
                     else:
                         yield Data(inner, scope)
-            case ast.Dict() if len(node.keys) <= MAX_ITEMS:
-                for key, value in zip(node.keys, node.values, strict=True):
+            case ast.Dict(keys, values) if len(keys) <= MAX_ITEMS:
+                for key, value in zip(keys, values, strict=True):
                     if key is None:
                         yield from self.items(value, scope, depth + 1)
                     else:
@@ -574,21 +577,23 @@ class Resolver:
                 yield from self.items(right, scope, depth + 1)
             case ast.Name() | ast.Attribute():
                 yield from self._items_of_name(node, scope, depth)
-            case ast.Call(ast.Attribute(table, "values"), []):
-                for item in self.items(table, scope, depth + 1):
-                    yield replace(item, key=None, is_open=item.is_open or item.key is None)
-            case ast.Call(function, arguments):
-                callee = self.resolve(function, scope)
-                if isinstance(callee, Function):
-                    yield from self.returned_items(callee, depth + 1)
-                elif show(function) == "super().list_tools":
-                    yield Data(node, scope)  # of a class that is not scanned
-                elif isinstance(callee, Known) and callee.last in ("list", "tuple") and len(arguments) == 1:
-                    yield from self.items(arguments[0], scope, depth + 1)
-                else:
-                    yield more
+            case ast.Call():
+                yield from self._items_of_call(node, scope, depth)
             case _:
                 yield more
+
+    def _items_of_call(self, node: ast.Call, scope: Scope, depth: int) -> Iterator[Data]:
+        function = node.func
+        callee = self.resolve(function, scope)
+        if isinstance(callee, Function):
+            yield from self.returned_items(callee, depth + 1)
+        elif isinstance(function, ast.Attribute) and function.attr == "values":
+            for item in self.items(function.value, scope, depth + 1):
+                yield replace(item, key=None, is_open=item.is_open or item.key is None)
+        elif isinstance(callee, Known) and callee.last in ("list", "tuple") and len(node.args) == 1:
+            yield from self.items(node.args[0], scope, depth + 1)
+        else:  # the list of a class that is not scanned, or anything
+            yield Data(node, scope, is_open=show(function) != "super().list_tools")
 
     def _items_of_name(self, node: ast.Name | ast.Attribute, scope: Scope, depth: int) -> Iterator[Data]:
         name = node.id if isinstance(node, ast.Name) else ""

@@ -258,16 +258,13 @@ class SourceFile:
                     self.imports.append(statement)
                     if statement.names[0].name == "*":
                         spot.scope.stars += [binding for _, binding in _bindings(statement)]
-                case ast.If(test=test) | ast.While(test=test):
-                    self._read_calls(test, spot)
-                    words = "depends on" if isinstance(statement, ast.If) else "stands in a loop while"
+                case ast.If() | ast.While() | ast.For() | ast.AsyncFor():
+                    test = getattr(statement, "test", None)
+                    self._read_calls(test or statement.iter, spot)  # type: ignore[union-attr]
+                    words = "depends on" if isinstance(statement, ast.If) else "stands in a loop"
                     inner = spot.guarded(statement.lineno, words, test)
                     self._read_block(statement.body, inner)
                     self._read_block(statement.orelse, inner)
-                case ast.For() | ast.AsyncFor():
-                    self._read_calls(statement.iter, spot)
-                    self._read_block(statement.body, spot.guarded(statement.lineno, "stands in a loop"))
-                    self._read_block(statement.orelse, spot)
                 case ast.With() | ast.AsyncWith():
                     for item in statement.items:
                         self._read_calls(item.context_expr, spot)

@@ -21,13 +21,12 @@ from toolcrib.context import Depends
 from toolcrib.errors import Finding
 from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan import known
-from toolcrib.sources.scan.resolve import UNKNOWN, Arguments, Class, Data, Known, Resolver
+from toolcrib.sources.scan.resolve import UNKNOWN, Arguments, Class, Data, Function, Known, Resolver
 from toolcrib.sources.scan.source_file import Scope, show
 from toolcrib.sources.source_text import parse_annotation
 
 HINT = "unresolved-hint"
 DEFAULT = "unresolved-default"
-CLASS = "approximate-class"
 
 MAX_STEPS = 20_000
 """How many parts the annotations and defaults of one parameter may have, aliases written out."""
@@ -43,13 +42,15 @@ _WRITE_LITERAL = "write a literal, or register the tool at run time"
 class Site:
     """Where an expression stands, and when it would be evaluated.
 
-    `lazy`: as text, when the module is complete. `is_field`: in the body of a class. `made` are names whose
-    values are known already.
+    `lazy`: as text, when the module is complete. `is_hint`: as an annotation. `is_field`: in the body of a
+    class. `is_table`: in a table, whose functions become stubs. `made` are names whose values are known.
     """
 
     scope: Scope
     lazy: bool = False
+    is_hint: bool = False
     is_field: bool = False
+    is_table: bool = False
     made: Mapping[str, object] | None = None
 
     @property
@@ -108,69 +109,80 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 }
 _VARIABLES = frozenset({"typing.NewType", "typing.TypeVar", "typing_extensions.TypeVar"})
 _FIELDS = frozenset({"pydantic.Field", "dataclasses.field"})
+_RECORDS = frozenset({"Annotations", "Icon", "PromptArgument", "Tool", "ToolAnnotations"})
+SPELLINGS = {
+    "read_only_hint": "readOnlyHint",
+    "destructive_hint": "destructiveHint",
+    "idempotent_hint": "idempotentHint",
+    "open_world_hint": "openWorldHint",
+    "mime_type": "mimeType",
+    "input_schema": "inputSchema",
+    "output_schema": "outputSchema",
+}
+"""The names that mcp gives to the fields of its records in Python, and those in the protocol."""
 
 
 class Evaluator:
-    """Evaluates the values and the annotations in the files of one library."""
+    """Evaluates the values and the annotations in the files of one library. Classes, and the functions in
+    tables, are made by `make_class` and `make_function`."""
 
     def __init__(self, resolver: Resolver, make_class: Callable[[ast.ClassDef, Scope, Trail], Any]) -> None:
         self.resolver = resolver
         self.make_class = make_class
+        self.make_function: Callable[[Function], Any] | None = None
         self._made: dict[int, Any] = {}
 
-    def value(self, node: ast.expr, site: Site, trail: Trail) -> Any:
-        """Return the value of an expression. Raise Unresolved where it is not known."""
-        if isinstance(node, ast.Constant):
+    def evaluate(self, node: ast.expr, site: Site, trail: Trail) -> Any:
+        """Return the value of an expression, or the hint that it is; unknown parts of a hint are Any. Raise
+        Unresolved where it is not known, or is too large."""
+        if isinstance(node, ast.Constant) and not (site.is_hint and isinstance(node.value, str)):
             return node.value
         trail.step(node)
         trail.depth += 1
         try:
-            made = self._evaluate(node, site, trail)
+            made = (self._read_hint if site.is_hint else self._read_value)(node, site, trail)
         except Unresolved:
             raise
-        except Exception as error:  # constructors refuse in many ways, `re.error` among them
-            raise Unresolved(f"'{show(node)}' cannot be evaluated: {error}", node.lineno) from None
+        except Exception as error:  # constructors and classes refuse their arguments in many ways
+            words = str(error).partition("\n")[0]
+            raise Unresolved(f"'{show(node)}' is refused at run time: {words}", node.lineno) from None
         finally:
             trail.depth -= 1
+        if site.is_hint and isinstance(made, str):  # `typing` would evaluate it: no text of a file ever is
+            raise Unresolved(f"'{show(node)}' is text that is made when the code runs", node.lineno)
         if not known.is_modest(made):
             raise Unresolved(f"'{show(node)}' is too large", node.lineno)
         return made
 
-    def _evaluate(self, node: ast.expr, site: Site, trail: Trail) -> Any:
+    def _read_value(self, node: ast.expr, site: Site, trail: Trail) -> Any:
         match node:
             case ast.Name() | ast.Attribute():
                 return self._named(node, site, trail)
             case ast.Call():
                 return self._call(node, site, trail)
             case ast.UnaryOp(op=ast.USub()):
-                return -self.value(node.operand, site, trail)
+                return -self.evaluate(node.operand, site, trail)
             case ast.BinOp() if type(node.op) in _OPERATORS:
-                left, right = self.value(node.left, site, trail), self.value(node.right, site, trail)
-                if isinstance(node.op, ast.Mult) and not all(
-                    isinstance(item, int | float) for item in (left, right)
-                ):
-                    raise _computed(node)
-                return _OPERATORS[type(node.op)](left, right)
+                left, right = self.evaluate(node.left, site, trail), self.evaluate(node.right, site, trail)
+                is_number = isinstance(left, int | float) and isinstance(right, int | float)
+                if is_number or not isinstance(node.op, ast.Mult):
+                    return _OPERATORS[type(node.op)](left, right)
             case ast.List() | ast.Tuple() | ast.Set():
                 made: list[Any] = []
                 for item in node.elts:
                     if isinstance(item, ast.Starred):
-                        made += self.value(item.value, site, trail)
+                        made += self.evaluate(item.value, site, trail)
                     else:
-                        made.append(self.value(item, site, trail))
+                        made.append(self.evaluate(item, site, trail))
                 trail.steps += len(made)
-                return (
-                    made
-                    if isinstance(node, ast.List)
-                    else (tuple if isinstance(node, ast.Tuple) else set)(made)
-                )
+                return {ast.List: list, ast.Tuple: tuple, ast.Set: set}[type(node)](made)
             case ast.Dict():
                 entries: dict[Any, Any] = {}
                 for key, value in zip(node.keys, node.values, strict=True):
                     if key is None:
-                        entries |= self.value(value, site, trail)
+                        entries |= self.evaluate(value, site, trail)
                     else:
-                        entries[self.value(key, site, trail)] = self.value(value, site, trail)
+                        entries[self.evaluate(key, site, trail)] = self.evaluate(value, site, trail)
                 return entries
             case ast.JoinedStr():
                 return "".join(self._text(part, site, trail) for part in node.values)
@@ -178,8 +190,8 @@ class Evaluator:
 
     def _text(self, part: ast.expr, site: Site, trail: Trail) -> str:
         if not isinstance(part, ast.FormattedValue):
-            return str(self.value(part, site, trail))
-        value = self.value(part.value, site, trail)
+            return str(self.evaluate(part, site, trail))
+        value = self.evaluate(part.value, site, trail)
         if part.format_spec is not None or not isinstance(value, str | int | float | None):
             raise _computed(part)
         return repr(value) if part.conversion == ord("r") else format(value)
@@ -188,49 +200,71 @@ class Evaluator:
         if site.made and isinstance(node, ast.Name) and node.id in site.made:
             return site.made[node.id]
         thing = self.resolver.resolve(node, site.scope, lazy=site.lazy)
-        if thing.doubt:
+        if thing.doubt and not site.is_hint:
             raise Unresolved(thing.doubt, node.lineno, hint=_ONE_WAY)
+        if thing.doubt:
+            trail.note(HINT, thing.doubt, site.path, node.lineno, _ONE_WAY)
         match thing:
             case Known(call=None):
-                dotted = known.canonical(thing.name)
-                found = known.find(dotted)
-                is_code = callable(found) and not isinstance(found, type)
-                if found is known.MISSING or (is_code and not dotted.startswith("pydantic.alias_")):
-                    words = f"'{show(node)}' is {thing.name}, which is not known without importing it"
-                    raise Unresolved(words, node.lineno)
-                return found
+                return self._outside(known.canonical(thing.name), node, site, trail)
+            case Class():
+                return self.make_class(thing.node, thing.scope, trail)
+            case Function() if site.is_table and self.make_function is not None:
+                return self.make_function(thing)
             case Known(call=Arguments(node=written, scope=scope)) | Data(node=written, scope=scope) if (
                 written is not node
             ):
-                if scope.kind == "class" and scope is not site.scope and isinstance(node, ast.Attribute):
+                is_member = (
+                    scope.kind == "class" and scope is not site.scope and isinstance(node, ast.Attribute)
+                )
+                if is_member and not site.is_hint:
                     cls = self.make_class(scope.node, scope.parent or scope, trail)
                     if isinstance(cls, enum.EnumMeta) and node.attr in cls.__members__:
                         return cls.__members__[node.attr]
-                made = self.value(written, Site(scope), trail)
+                there = Site(scope, is_hint=site.is_hint, is_table=site.is_table)
+                made = self.evaluate(written, there, trail)
                 name = scope.name_of(written) if isinstance(made, list | dict | set) else None
                 if name is not None and scope.file.changes(name):
                     raise Unresolved(f"'{show(node)}' is changed after it is made", node.lineno)
                 return made
         if thing is not UNKNOWN:
-            raise _computed(node)
-        if isinstance(node, ast.Attribute) and node.attr in ("value", "name"):
-            owner = self.value(node.value, site, trail)
+            raise Unresolved(f"'{show(node)}' is no type", node.lineno) if site.is_hint else _computed(node)
+        if isinstance(node, ast.Attribute) and node.attr in ("value", "name") and not site.is_hint:
+            owner = self.evaluate(node.value, site, trail)
             if isinstance(owner, enum.Enum):
                 return getattr(owner, node.attr)
         raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
 
+    def _outside(self, dotted: str, node: ast.expr, site: Site, trail: Trail) -> Any:
+        """Return something of a package that is not scanned."""
+        found = known.find(dotted)
+        is_code = callable(found) and not isinstance(found, type) and not dotted.startswith("pydantic.alias_")
+        if found is not known.MISSING and (site.is_hint or not is_code):
+            return found
+        module, _, name = dotted.rpartition(".")
+        unread = Unresolved(
+            f"'{show(node)}' comes from {module or 'a module'}, which is not read", node.lineno
+        )
+        if module.partition(".")[0] not in PACKAGES or site.is_field or not site.is_hint:
+            raise unread
+        if name != "Context":
+            self._report(unread, node, site, trail)
+        return foreign_class(module, name)
+
     def _call(self, node: ast.Call, site: Site, trail: Trail) -> Any:
         dotted = self.resolver.full_name(node.func, site.scope, lazy=site.lazy)
+        package, last = dotted.partition(".")[0], dotted.rpartition(".")[2]
+        method = node.func
         if dotted in known.TAKES_CODE and len(node.args) == 1 and not node.keywords:
             return known.find(dotted)(inert)
-        method = node.func
         if isinstance(method, ast.Attribute) and method.attr == "model_json_schema":
             model = self.permit(method.value, site, trail)
             if hasattr(model, "model_json_schema") and not node.args and not node.keywords:
                 return model.model_json_schema()
         if dotted in _VARIABLES:
             return self._variable(node, dotted, replace(site, lazy=True), trail)
-        if dotted not in known.CALLS:
+        is_record = package in PACKAGES and last in _RECORDS and not node.args
+        if dotted not in known.CALLS and not is_record:
             raise _computed(node)
         places: list[Any] = []
         keywords: dict[str, Any] = {}
@@ -238,13 +272,15 @@ class Evaluator:
             (item.arg or "**", item.value) for item in node.keywords
         ]:
             if name == "**":
-                keywords |= self.value(item, site, trail)
+                keywords |= self.evaluate(item, site, trail)
             elif dotted in _FIELDS:
                 self._take(name or "default", item, site, trail, keywords)
             elif name:
-                keywords[name] = self.value(item, site, trail)
+                keywords[name] = self.evaluate(item, site, trail)
             else:
-                places.append(self.value(item, site, trail))
+                places.append(self.evaluate(item, site, trail))
+        if is_record:
+            return {SPELLINGS.get(key, key): value for key, value in keywords.items() if value is not None}
         return known.call(dotted, places, keywords)
 
     def _variable(self, node: ast.Call, dotted: str, site: Site, trail: Trail) -> Any:
@@ -253,7 +289,7 @@ class Evaluator:
             hints = [self.permit(part, site, trail) for part in node.args[1:]]
             options = {str(item.arg): self.permit(item.value, site, trail) for item in node.keywords}
             self._made[id(node)] = known.find(dotted)(
-                self.value(node.args[0], site, trail), *hints, **options
+                self.evaluate(node.args[0], site, trail), *hints, **options
             )
         return self._made[id(node)]
 
@@ -264,7 +300,7 @@ class Evaluator:
             keywords[name] = known.find(dotted) if dotted in known.GATHERING else inert
             return
         try:
-            keywords[name] = self.value(node, site, trail)
+            keywords[name] = self.evaluate(node, site, trail)
         except Unresolved as error:
             if name == "default":
                 keywords["default_factory"] = inert
@@ -275,7 +311,7 @@ class Evaluator:
     def default(self, name: str, node: ast.expr, site: Site, trail: Trail, unknown: Any) -> Any:
         """Return the value of a default; `unknown`, with a finding, where it cannot be known."""
         try:
-            return self.value(node, site, trail)
+            return self.evaluate(node, site, trail)
         except (Unresolved, RecursionError) as error:
             reason = error if isinstance(error, Unresolved) else Unresolved("it is nested too deeply")
             text = f"The default of '{name}' is not known, so it is not shown: {_explain(show(node), reason)}"
@@ -286,8 +322,9 @@ class Evaluator:
 
     def permit(self, node: ast.expr, site: Site, trail: Trail) -> Any:
         """Return the hint, or Any with a finding."""
+        site = site if site.is_hint else replace(site, is_hint=True)
         try:
-            return self.hint(node, site, trail)
+            return self.evaluate(node, site, trail)
         except (Unresolved, RecursionError) as error:
             if trail.depth and type(error) is not Unresolved:
                 raise
@@ -300,36 +337,15 @@ class Evaluator:
         words = f"The annotation cannot be resolved, so anything is accepted: {_explain(shown, error)}"
         trail.note(HINT, words, site.path, error.line or node.lineno, error.hint or _SCAN_TOO)
 
-    def hint(self, node: ast.expr, site: Site, trail: Trail) -> Any:
-        """Return the hint. Raise Unresolved where it cannot be known, or where a part is too large; any other
-        part that cannot be known is Any."""
-        trail.step(node)
-        trail.depth += 1
-        try:
-            with known.quiet():  # pydantic's classes warn about some arguments
-                made = self._read(node, site, trail)
-        except Unresolved:
-            raise
-        except Exception as error:  # each kind of class refuses its arguments in its own way
-            words = str(error).partition("\n")[0]
-            raise Unresolved(f"'{show(node)}' is refused at run time: {words}", node.lineno) from None
-        finally:
-            trail.depth -= 1
-        if isinstance(made, str):  # `typing` would evaluate it: no text of a file ever is
-            raise Unresolved(f"'{show(node)}' is text that is made when the code runs", node.lineno)
-        return made
-
-    def _read(self, node: ast.expr, site: Site, trail: Trail) -> Any:
+    def _read_hint(self, node: ast.expr, site: Site, trail: Trail) -> Any:
         match node:
             case ast.Constant(value=str(text)):
                 inner = parse_annotation(text, node.lineno)
                 if inner is None:
                     raise Unresolved(f"{show(node)} is text that is no annotation", node.lineno)
-                return self.hint(inner, replace(site, lazy=True), trail)
-            case ast.Constant():
-                return node.value  # None, `...`, or what building refuses as it would at run time
+                return self.evaluate(inner, replace(site, lazy=True), trail)
             case ast.Name() | ast.Attribute():
-                return self._named_hint(node, site, trail)
+                return self._named(node, site, trail)
             case ast.Subscript():
                 return self._subscript(node, site, trail)
             case ast.BinOp(op=ast.BitOr()):
@@ -337,70 +353,36 @@ class Evaluator:
             case ast.List():  # the parameters of a Callable
                 return [self.permit(item, site, trail) for item in node.elts]
             case ast.Call():
-                return self.value(node, site, trail)
+                return self._call(node, replace(site, is_hint=False), trail)
         raise Unresolved(f"'{show(node)}' is no annotation that can be read", node.lineno)
 
-    def _named_hint(self, node: ast.Name | ast.Attribute, site: Site, trail: Trail) -> Any:
-        thing = self.resolver.resolve(node, site.scope, lazy=site.lazy)
-        if thing is UNKNOWN:
-            raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
-        if thing.doubt:
-            trail.note(HINT, thing.doubt, site.path, node.lineno, _ONE_WAY)
-        match thing:
-            case Known(call=None):
-                return self._outside(known.canonical(thing.name), node, site, trail)
-            case Known(call=Arguments() as call):
-                return self.hint(call.node, Site(call.scope), trail)
-            case Class():
-                return self.make_class(thing.node, thing.scope, trail)
-            case Data():
-                return self.hint(thing.node, Site(thing.scope), trail)
-        raise Unresolved(f"'{show(node)}' is no type", node.lineno)
-
-    def _outside(self, dotted: str, node: ast.expr, site: Site, trail: Trail) -> Any:
-        thing = known.find(dotted)
-        if thing is not known.MISSING:
-            return thing
-        module, _, name = dotted.rpartition(".")
-        unread = Unresolved(
-            f"'{show(node)}' comes from {module or 'a module'}, which is not read", node.lineno
-        )
-        if module.partition(".")[0] not in PACKAGES or site.is_field:
-            raise unread
-        if name != "Context":
-            self._report(unread, node, site, trail)
-        return foreign_class(module, name)
-
     def _subscript(self, node: ast.Subscript, site: Site, trail: Trail) -> Any:
-        base = self.hint(node.value, site, trail)
+        base, plain = self.evaluate(node.value, site, trail), replace(site, is_hint=False)
         parts = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
         if any(isinstance(part, ast.Starred | ast.Slice) for part in parts):
             raise Unresolved(f"'{show(node)}' cannot be read", node.lineno)
         if _is(base, "Literal"):
-            return Literal[tuple(self.value(part, site, trail) for part in parts)]
-        if _is(base, "Annotated") and len(parts) > 1:
-            return self._annotated(parts, site, trail)
+            return Literal[tuple(self.evaluate(part, plain, trail) for part in parts)]
         if _is(base, "ClassVar"):
             return typing.ClassVar
+        if _is(base, "Annotated") and len(parts) > 1:
+            metadata: list[Any] = []
+            for part in parts[1:]:
+                try:
+                    metadata.append(self.evaluate(part, plain, trail))
+                except Unresolved as error:
+                    words = f"Metadata of the type is left out: {error.message}"
+                    trail.note(HINT, words, site.path, error.line, error.hint or _SCAN_TOO)
+            if any(isinstance(item, Depends) for item in metadata):
+                return Annotated[(Any, *metadata)]  # not published, so its type need not be known
+            inner = self.permit(parts[0], site, trail)
+            return Annotated[(inner, *metadata)] if metadata else inner
         arguments = tuple(self.permit(part, site, trail) for part in parts)
         if base is typing.Union:
             return _join(list(arguments), node, is_written_out=True)
         if base in (Any, typing.NoReturn):
             return base  # something unknown, of whatever kind
         return base[arguments if isinstance(node.slice, ast.Tuple) else arguments[0]]
-
-    def _annotated(self, parts: list[ast.expr], site: Site, trail: Trail) -> Any:
-        metadata: list[Any] = []
-        for part in parts[1:]:
-            try:
-                metadata.append(self.value(part, site, trail))
-            except Unresolved as error:
-                words = f"Metadata of the type is left out: {error.message}"
-                trail.note(HINT, words, site.path, error.line, error.hint or _SCAN_TOO)
-        if any(isinstance(item, Depends) for item in metadata):
-            return Annotated[(Any, *metadata)]  # not published, so its type need not be known
-        inner = self.permit(parts[0], site, trail)
-        return Annotated[(inner, *metadata)] if metadata else inner
 
 
 def _computed(node: ast.expr) -> Unresolved:
