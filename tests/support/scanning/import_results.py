@@ -12,7 +12,7 @@ from tests.support.system import fork_server
 from toolcrib.sources.scan import Scan
 
 SCANNED = Path(__file__).parents[2] / "fixtures" / "scanned"
-DOUBTS = ("approximate-", "guessed-", "unresolved-")
+DOUBTS = ("guessed-", "unresolved-")
 
 
 def import_targets(targets: Sequence[str | Path]) -> dict[str, Any]:

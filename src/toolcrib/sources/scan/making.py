@@ -1,27 +1,38 @@
-"""Make tools of what the patterns found: stubs for functions, stand-ins for what holds tools.
+"""Make tools of what the patterns found, by the rules of the library that each is registered with.
 
-Tool objects, applications and tables of definitions become what importing would find, with stubs for
-functions, so that the ordinary code reads them. Findings about a tool are kept with its origin.
+Functions become stubs, from which the ordinary code builds tools. Of mcp and fastmcp, neither of which is
+loaded, parameters that they fill in are left out, and their options are applied. An option that cannot be
+known without running code is left out, with a finding. Findings about a tool are kept with its origin.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+import enum
+import inspect
+import typing
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from toolcrib.component import MARK, SPELLINGS, Component, Tool
+from toolcrib.component import MARK, Component, Tool, merge_options
+from toolcrib.definition import ToolDefinition
 from toolcrib.errors import DefinitionError, Finding, InvalidSignatureError, Location
-from toolcrib.options import NO_OPTIONS
+from toolcrib.options import NO_OPTIONS, OptionFields, ToolOptions
+from toolcrib.registry.prompts import PromptFields, make_prompt
 from toolcrib.registry.registry import finding_of
+from toolcrib.registry.resources import ResourceFields, add_static, make_resource
 from toolcrib.registry.selection import select
+from toolcrib.schema.function import ToolParts, build_function, build_handler
+from toolcrib.schema.parameters import EMPTY, VARIABLE_KINDS, HandlerInfo, check_parameters, docstring_of
 from toolcrib.sources import collect
-from toolcrib.sources import objects as strict
-from toolcrib.sources.applications import Application
-from toolcrib.sources.scan import foreign
-from toolcrib.sources.scan.foreign import UNREAD, Options, read_options, read_ours, unread
-from toolcrib.sources.scan.patterns import FEATURES, Patterns, Record, last_name, placed
+from toolcrib.sources.described import ANNOTATION_OPTIONS, describe, describe_entry
+from toolcrib.sources.foreign.reading import is_any_list, plain_words
+from toolcrib.sources.foreign.recognition import PACKAGES
+from toolcrib.sources.objects import check_object
+from toolcrib.sources.scan import holders
+from toolcrib.sources.scan.patterns import FEATURES, Patterns, found_at, last_name, placed
 from toolcrib.sources.scan.resolve import (
     Arguments,
     Class,
@@ -35,14 +46,36 @@ from toolcrib.sources.scan.resolve import (
     Thing,
     first_parameter,
 )
-from toolcrib.sources.scan.source_file import FUNCTIONS, Spot, show
+from toolcrib.sources.scan.source_file import FUNCTIONS, Spot, defaults_of, show, words_in
 from toolcrib.sources.scan.stubs import Stub, Stubs
-from toolcrib.sources.scan.values import Site, Unresolved
+from toolcrib.sources.scan.values import SPELLINGS, Site, Unresolved
 
 MAX_PARAMETERS = 500
-_AS_ATTRIBUTE = "write it down as an attribute of the class"
+OPEN_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
+UNREAD = (Unresolved, RecursionError)
+_OURS = ("name", "description", "schema")
+_SDK = ("name", "title", "description", "annotations", "icons", "meta", "structured_output")
 _SETTINGS = ("name_rule", "separator", "switches")
 _ADD_OPTIONS = ("namespace", "switches", "include", "exclude", "on_duplicate", "strict")
+_OUR_OPTIONS = words_in("aliases destructive group idempotent input_schema open_world read_only scopes")
+_RECORD_PARTS = words_in(
+    "_meta annotations arguments description icons inputSchema input_schema meta name outputSchema "
+    "output_schema parameters title"
+)
+_PLACES = {
+    "prompt": ("name", "title", "description"),
+    "resource": ("uri",),
+    "add_resource": ("uri", "content"),
+    "add_skills": ("content",),
+}
+_CONTENT = words_in(
+    """
+    Audio AudioContent CallToolResult ContentBlock EmbeddedResource File Image ImageContent
+    InputRequiredResult ResourceLink TextContent ToolResult
+    """
+)
+_PRIMITIVES = (str, int, float, bool, bytes, type(None))
+_UNDESCRIBED = (*_PRIMITIVES, Any, object)
 
 
 @dataclass(slots=True)
@@ -56,8 +89,17 @@ class Note:
     spot: Spot | None = None
 
 
+@dataclass(slots=True)
+class Options:
+    """The options by name, findings, and the names of those that could not be read."""
+
+    given: dict[str, Any] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    unresolved: set[str] = field(default_factory=set)
+
+
 class ToolMaker:
-    """Makes tools of functions, objects and servers, each once."""
+    """Makes tools of functions, objects, servers and records, each once."""
 
     def __init__(self, resolver: Resolver, patterns: Patterns) -> None:
         self.resolver = resolver
@@ -66,7 +108,7 @@ class ToolMaker:
         self.stubs.evaluator.make_function = self.stub
         self.findings = patterns.findings
         self.report = patterns.report
-        self.tabled: set[int] = set()  # the records in tables
+        self.tabled: set[int] = set()  # the records in tables, by the ids of their nodes
         self._notes: dict[int, Note] = {}
         self._made: dict[Any, Any] = {}
 
@@ -77,33 +119,77 @@ class ToolMaker:
         known.findings += findings
         return known
 
-    def is_in_table(self, record: Record) -> bool:
-        return id(record.node) in self.tabled
-
     def data_of(self, thing: Thing, *, is_table: bool = False) -> Any:
         """Return the value of a thing that is data. Raise Unresolved where only running would tell."""
         if isinstance(thing, Data) and not thing.is_open:
             return self.stubs.value(thing.node, Site(thing.scope, is_table=is_table))
         raise Unresolved("it is no data")
 
-    # --- stubs ---
+    # --- options -------------------------------------------------------------------------------------
+
+    def read_options(self, call: Arguments, places: tuple[str, ...] = ()) -> Options:
+        """Return all arguments of a call by name; `places` are the names of positional ones."""
+        read = Options()
+        written = [
+            (name, Data(node, call.scope))
+            for name, node in zip(places, call.args, strict=False)
+            if not isinstance(node, ast.Starred)
+        ]
+        for keyword in call.keywords:
+            if keyword.arg is not None:
+                written.append((keyword.arg, Data(keyword.value, call.scope)))
+            else:
+                items = self.resolver.items(keyword.value, call.scope)
+                written += [(str(getattr(item.key, "value", "**")), item) for item in items]
+        for name, item in written:
+            try:
+                read.given[name] = self.data_of(item)
+            except UNREAD:
+                read.unresolved.add(name)
+                what = "Options" if name == "**" else f"Option {name!r}"
+                text = f"{what} ({show(item.node)}) cannot be told without running the code"
+                hint = "write it as a literal, or as a constant of the module"
+                found = found_at("unresolved-option", "warning", text, call.scope, item.node.lineno, hint)
+                read.findings.append(found)
+        return read
+
+    def _read_ours(self, call: Arguments) -> tuple[OptionFields, list[Finding]]:
+        """Return the options of `@tool("name", "description", {...}, ...)`."""
+        read = self.read_options(call, _OURS)
+        name, description, schema = (read.given.pop(key, None) for key in _OURS)
+        return merge_options(name, description, schema, read.given), read.findings  # type: ignore[arg-type]
+
+    def mark(self, node: ast.AST, origin: Any, holder: Any) -> None:
+        """Give a stub the options of its `@tool(...)`; there are none, and a finding, if they are invalid."""
+        call = self.patterns.marks.get(id(node))
+        if call is None:
+            return
+        options, findings = self._read_ours(call)
+        self.note(origin, findings)
+        setattr(holder, MARK, NO_OPTIONS)
+        try:
+            setattr(holder, MARK, NO_OPTIONS.override(options))
+        except DefinitionError as error:
+            self.findings.append(placed(error.finding, call.scope.file, call.line))
+
+    # --- functions -----------------------------------------------------------------------------------
 
     def stub(self, function: Function) -> Any:
         """Return a function with the signature of the real one that does nothing, once for each."""
-        key = self.key_of(function)
+        key = _key_of(function)
         if key not in self._made:
-            made = self.make_stub(function, keeps_contexts=True)
+            made = self._make_stub(function, keeps_contexts=True)
             stub = self._made[key] = made.function
             self.note(stub, made.findings, key)
-            if stub.__doc__ is None and function.owner is not None:
-                stub.__doc__ = self._inherited_docstring(function, function.owner)
-            self._mark(function.node, stub, stub)
+            if stub.__doc__ is None and function.owner is not None:  # that of the method it overrides
+                bodies = [item.body.names for item in self.resolver.classes(function.owner)]
+                nodes = [names[stub.__name__][-1].node for names in bodies if stub.__name__ in names]
+                texts = (ast.get_docstring(node) for node in nodes if isinstance(node, FUNCTIONS))
+                stub.__doc__ = next(filter(None, texts), None)
+            self.mark(function.node, stub, stub)
         return self._made[key]
 
-    def key_of(self, function: Function) -> tuple[int, int]:
-        return id(function.owner), id(function.node)
-
-    def make_stub(
+    def _make_stub(
         self, function: Function, *, drops: Collection[str] = (), keeps_contexts: bool = False
     ) -> Stub:
         name, arguments, scope = function.node.name, function.node.args, function.scope
@@ -121,28 +207,6 @@ class ToolMaker:
             drops = {*drops, first_parameter(function.node)}
         return self.stubs.make(function.node, scope.file, drops, keeps_contexts=keeps_contexts)
 
-    def _inherited_docstring(self, function: Function, cls: Class) -> str | None:
-        for item in self.resolver.classes(cls):
-            for binding in item.body.names.get(function.node.name, ()):
-                if isinstance(binding.node, FUNCTIONS) and (words := ast.get_docstring(binding.node)):
-                    return words
-        return None
-
-    def _mark(self, node: ast.AST, origin: Any, holder: Any) -> None:
-        """Give a stub the options of its `@tool(...)`; there are none, and a finding, if they are invalid."""
-        call = self.patterns.marks.get(id(node))
-        if call is None:
-            return
-        options, findings = read_ours(self, call)
-        self.note(origin, findings)
-        setattr(holder, MARK, NO_OPTIONS)
-        try:
-            setattr(holder, MARK, NO_OPTIONS.override(options))
-        except DefinitionError as error:
-            self.findings.append(placed(error.finding, call.scope.file, call.line))
-
-    # --- things ---
-
     def make(self, thing: Thing) -> Any:
         """Return what `collect` would be given for a thing: None where that is not known, or a list."""
         try:
@@ -153,40 +217,53 @@ class ToolMaker:
                     return self.make(self.resolver.instance(thing))
                 case Instance(cls=cls):
                     if thing not in self._made:
-                        is_app, is_one = is_application(self, cls), is_tool_object(self, cls)
-                        build = build_application if is_app else build_object if is_one else None
-                        self._made[thing] = None if build is None else build(self, cls)
+                        self._made[thing] = holders.build(self, cls)
                     return self._made[thing]
                 case Server():
                     return self.tools_of(thing)
                 case Known(call=Arguments() as call):
-                    return self._tool(call, is_ours=thing.package == "toolcrib")
+                    return self._from_function(call, is_ours=thing.package == "toolcrib")
                 case Data(node=ast.Call() as node, scope=scope):
-                    return self._tool(Arguments.of(node, scope), is_ours=False)
+                    return self._from_function(Arguments.of(node, scope), is_ours=False)
         except DefinitionError as error:
             self.findings.append(error.finding)
             return []
         return None
 
-    def _tool(self, call: Arguments, *, is_ours: bool) -> Any:
+    def _from_function(self, call: Arguments, *, is_ours: bool) -> Any:
         """`Tool.from_function(...)`, of ours or of theirs."""
         node = call.args[0] if call.args else call.keyword("fn")
-        if last_name(call.node) != "from_function" or node is None:
-            return None
-        thing, options = self.resolver.resolve(node, call.scope), call.without_first()
-        if not isinstance(thing, Function):
+        thing = None if node is None else self.resolver.resolve(node, call.scope)
+        if last_name(call.node) != "from_function" or not isinstance(thing, Function):
             return None
         if not is_ours:
-            return foreign.adopt(self, thing, options, "fastmcp")
-        given, findings = read_ours(self, options)
+            return self._adopt(thing, call.without_first(), "fastmcp")
+        given, findings = self._read_ours(call.without_first())
         self.note(self.stub(thing), findings)
         return Tool.from_function(self.stub(thing), **given)
 
-    # --- servers ---
+    # --- servers -------------------------------------------------------------------------------------
+
+    def library_of(self, server: Server) -> str:
+        """Return whose rules hold. For a server from elsewhere, its use tells, and the imports beside it."""
+        if server.library != "unknown" or not server.registrations:
+            return server.library
+        calls = [item.options for item in server.registrations]
+        if any(len(call.args) > 1 or {item.arg for item in call.keywords} & _OUR_OPTIONS for call in calls):
+            return "toolcrib"
+        near = server.registrations[0].spot.scope.file
+        beside = (file for file in self.resolver.files if file.path.parent == near.path.parent)
+        named = (
+            name
+            for file in (near, *beside, *self.resolver.files)
+            for name in ("fastmcp", "mcp", "toolcrib")
+            if name in file.packages
+        )
+        return next(named, "mcp")
 
     def settings(self, server: Server) -> dict[str, Any]:
         """Return the options of a server of ours that its tools depend on."""
-        read = Options() if server.call is None else read_options(self, server.call, ())
+        read = Options() if server.call is None else self.read_options(server.call)
         if read.unresolved & {*_SETTINGS}:
             self.findings += read.findings
         return {key: value for key, value in read.given.items() if key in _SETTINGS}
@@ -197,238 +274,266 @@ class ToolMaker:
             return self._made[server]  # type: ignore[no-any-return]
         found: list[Component] = []
         self._made[server] = found
-        library = foreign.library_of(self, server)
+        library = self.library_of(server)
         for item in server.registrations:
             if item.method in FEATURES:
                 continue
             try:
-                if library == "toolcrib":
-                    tools = self._registered(item, self.settings(server).get("switches") or {})
-                else:
-                    tools = foreign.read_one(self, library, item)
+                tools = self._add(item, server) if library == "toolcrib" else self._add_theirs(item, library)
             except Exception as error:  # options of any type may have been written
-                place = item.options.scope.file, item.options.line
-                self.findings.append(placed(finding_of(item.thing, error), *place))
+                self.findings.append(placed(finding_of(item.thing, error), *item.place))
                 continue
             for tool in tools:
                 self.note(tool.origin).spot = item.spot
-                found.append(
-                    tool.with_options(name=f"{server.prefix}_{tool.name}") if server.prefix else tool
-                )
+                name = f"{server.prefix}_{tool.name}"
+                found.append(tool.with_options(name=name) if server.prefix else tool)
         return found
 
-    def _registered(self, item: Registration, switches: dict[str, bool]) -> list[Component]:
+    def _add(self, item: Registration, server: Server) -> list[Component]:
         """Return what `server.add(...)` adds."""
-        call, thing = item.options, self.make(item.thing)
+        thing = self.make(item.thing)
         if thing is None:
-            self.refuse_unknown(item)
+            self._refuse(item)
             return []
         if item.method == "register_tool" and thing != []:
-            strict.check_object(thing, lambda _: None)
+            check_object(thing, lambda _: None)
             return [Tool.from_object(thing)]
-        options, findings = read_ours(self, call)
+        options, findings = self._read_ours(item.options)
         given: dict[str, Any] = dict(options)
         words = {key: given.pop(key) for key in _ADD_OPTIONS if key in given}
         batch = collect(thing, namespace=words.get("namespace"), **given)
         for tool in batch.tools:
             self.note(tool.origin, findings)
-        batch.switch({**switches, **(words.get("switches") or {})})
-        self.findings += [placed(finding, call.scope.file, call.line) for finding in batch.findings]
+        batch.switch({**(self.settings(server).get("switches") or {}), **(words.get("switches") or {})})
+        self.findings += [placed(finding, *item.place) for finding in batch.findings]
         return select(batch.tools, words.get("include") or (), words.get("exclude") or ())
 
-    def refuse_unknown(self, item: Registration) -> None:
+    def _add_theirs(self, item: Registration, library: str) -> list[Component]:
+        """Return the tools that a registration adds to a server of another library."""
+        thing, made = item.thing, None
+        if not isinstance(thing, Function):
+            made = self.make(thing)
+        elif not any("wraps(" in show(decorator) for decorator in thing.node.decorator_list):
+            made = self._adopt(thing, self.patterns.options.get(id(thing.node), item.options), library)
+        if made is None:
+            self._refuse(item)
+        return [made] if isinstance(made, Component) else []
+
+    def _refuse(self, item: Registration) -> None:
         what = f"`{show(item.thing.node)}`" if isinstance(item.thing, Data) else "Something"
         text = f"{what} is put on the server here, and cannot be told without running the code"
         hint = "register functions by their names"
         self.report("unresolved-tool", "warning", text, item.spot.scope, item.options.line, hint)
 
+    # --- functions on servers of mcp and fastmcp -----------------------------------------------------
 
-# --- tables ------------------------------------------------------------------------------------------
+    def _adopt(self, function: Function, call: Arguments, library: str) -> Component:
+        """Return the tool that adopting makes of a function. Raise DefinitionError where that fails."""
+        read = self.read_options(call, _SDK if library == "mcp" else ("name",))
+        given, stated = read.given, read.given.get("output_schema")
+        drops = {*self._filled(function), *(given.get("exclude_args") or ())}
+        made = self._make_stub(function, drops=drops)
+        stub: Any = made.function
+        returns = stub.__annotations__.get("return")
+        names = list(_foreign_names(returns))
+        is_strange = any(name not in _CONTENT for name in names)
+        findings = [item for item in made.findings if not (names and item.parameter == "return")]
+        is_described = "output_schema" not in given or isinstance(stated, Mapping)
+        is_described = is_described and given.get("structured_output") is not False
+        if names or not is_described or _is_undescribed(returns, library):
+            stub.__annotations__.pop("return", None)
+            returns = None
+        name = given.get("name") or function.node.name
+        self.note(stub, [*findings, *read.findings], _key_of(function))
+        options = ToolOptions(**_their_options(read) | {"name": name})
+        said = given.get("description")
+        if said and plain_words(said) not in plain_words(docstring_of(stub)):
+            options = replace(options, description=said)
+        callee = HandlerInfo(stub)
+        if function.node.args.vararg or not function.node.args.kwarg:  # `**kwargs` are further properties
+            check_parameters(callee, name)
 
+        def build(callee: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
+            place = (callee.source.file, callee.source.line)
+            try:
+                check_parameters(callee, name)
+                parts = build_function(callee, name, options)
+            except DefinitionError as error:
+                named = [item for item in callee.parameters if item.kind not in VARIABLE_KINDS]
+                required = [item.name for item in named if item.default is EMPTY]
+                properties: Any = {item.name: {} for item in named}
+                schema = {"type": "object", "properties": properties, "required": required}
+                parts = build_handler(callee, name, replace(options, input_schema=schema))
+                words = f"Tool '{name}' keeps the schema of the other library, unknown here: {error}"
+                finding = Finding("guessed-schema", "warning", words, name, None, *place, error.hint)
+                return replace(parts, findings=(*parts.findings, finding))
+            if isinstance(stated, Mapping) and options.output_schema is None:
+                return parts.with_output_schema(stated)
+            is_theirs = isinstance(returns, type) and returns not in _UNDESCRIBED
+            if parts.output_schema is None and (is_strange or is_theirs):
+                words = f"The result of tool '{name}' may be described by the other library"
+                finding = Finding("guessed-result", "advice", words, name, "return", *place)
+                return replace(parts, findings=(*parts.findings, finding))
+            return parts
 
-def read_table(maker: ToolMaker, name: str, item: Data) -> Any:
-    """Return a table of definitions or handlers as importing would find it, with stubs for functions. An
-    entry of which a part is computed is left out, with a finding; a table that is computed is None."""
-    thing = maker.resolver.resolve(item.node, item.scope)
-    node = thing.node if isinstance(thing, Data) else None
-    if not isinstance(node, ast.Dict | ast.List | ast.Tuple | ast.Set | ast.BinOp):
-        try:
-            return maker.data_of(thing)
-        except UNREAD:
-            _report_entry(maker, name, item)
+        return Tool(callee, name, options, build, stub)
+
+    def _filled(self, function: Function) -> Iterator[str]:
+        """Yield the parameters that fastmcp fills in by their defaults, such as `Depends(...)`."""
+        for name, default in defaults_of(function.node.args):
+            called = default.func if isinstance(default, ast.Call) else None
+            if called and self.resolver.full_name(called, function.scope).startswith("fastmcp."):
+                yield name
+
+    # --- records -------------------------------------------------------------------------------------
+
+    def read_record(self, kind: str, call: Arguments) -> Component | None:
+        """Return the tool or prompt of `Tool(name="...", ...)` or `Prompt(...)`; None for one in a table."""
+        if id(call.node) in self.tabled:
             return None
-    made: dict[Any, Any] = {}
-    for position, part in enumerate(maker.resolver.items(item.node, item.scope)):
-        try:
-            key = position if part.key is None else maker.data_of(Data(part.key, part.scope))
-            made[key] = maker.data_of(part, is_table=True)
-        except (*UNREAD, DefinitionError, TypeError):
-            _report_entry(maker, name, part)
+        known = [item for item in call.keywords if item.arg in (None, *_RECORD_PARTS)]
+        read = self.read_options(replace(call, keywords=known))
+        given = _respelled(read.given)
+        facts = {key: item.value if isinstance(item, enum.Enum) else item for key, item in given.items()}
+        name = facts.get("name")
+        if not isinstance(name, str):
+            text = f"The name of a {kind} is computed here, so it is not listed"
+            hint = "write it as a literal, or as a constant of the module"
+            self.report("unresolved-tool", "warning", text, call.scope, call.line, hint)
+            return None
+        source = Location(str(call.scope.file.path), call.line)
+        if kind == "prompt":
+            made = describe_entry({**facts, "name": name}, source)
         else:
-            entry = maker.resolver.resolve(part.node, part.scope)
-            maker.tabled.add(id(getattr(getattr(entry, "call", None), "node", None)))
-    return made if isinstance(node, ast.Dict) else list(made.values())
+            schema, output = facts.get("inputSchema") or facts.get("parameters"), facts.get("outputSchema")
+            definition = ToolDefinition(
+                name=name,
+                description=str(facts.get("description") or ""),
+                input_schema=schema if isinstance(schema, dict) else dict(OPEN_SCHEMA),
+                output_schema=output if isinstance(output, dict) else None,
+                title=facts.get("title"),
+                annotations=_respelled(facts.get("annotations")),
+                icons=facts.get("icons") or (),
+                meta=facts.get("_meta") or facts.get("meta") or {},
+                source=source,
+            )
+            made = describe(definition)
+        self.note(made.origin, read.findings, (id(call.node),))
+        return made
+
+    def find_gaps(self) -> None:
+        """Report the handlers of `list_tools` whose list is not written down."""
+        records = {id(call.node) for several in self.patterns.records.values() for _, call in several}
+        for lister in self.patterns.listers:
+            for item in self.resolver.returned_items(lister):
+                thing = self.resolver.resolve(item.node, item.scope)
+                is_call = isinstance(thing, Known) and thing.call is not None
+                is_record = is_call or id(getattr(thing, "node", item.node)) in records
+                if item.is_open or not is_record:
+                    text = f"{lister.node.name}() builds its list in a way that cannot be followed to its end"
+                    hint = "list the running server; or return a list of Tool(name=..., inputSchema={...})"
+                    self.report("guessed-list", "warning", text, lister.scope, lister.line, hint)
+                    break
+
+    # --- resources and prompts -----------------------------------------------------------------------
+
+    def features_of(self, server: Server, kind: str) -> Iterator[Component]:
+        """Yield the resources or the prompts of a server."""
+        for item in server.registrations:
+            if item.method in FEATURES and (item.method == "prompt") is (kind == "prompt"):
+                try:
+                    made = self._read_feature(item, is_ours=self.library_of(server) == "toolcrib")
+                except Exception as error:  # options of any type may have been written
+                    self.findings.append(placed(finding_of(item.thing, error), *item.place))
+                    continue
+                if made is not None:
+                    self.note(made.origin).spot = item.spot
+                    yield made
+
+    def _read_feature(self, item: Registration, *, is_ours: bool) -> Component | None:
+        read = self.read_options(item.options, _PLACES[item.method])
+        known = (PromptFields if item.method == "prompt" else ResourceFields).__annotations__
+        fields: Any = {key: value for key, value in read.given.items() if key in known}
+        uri, content = read.given.get("uri"), read.given.get("content", "")
+        if item.method == "add_skills" or isinstance(content, Path):
+            text, hint = "Files that are put on the server here are not listed", "list it without --static"
+            self.report("guessed-more", "advice", text, item.spot.scope, item.options.line, hint)
+            return None
+        if read.unresolved & {"uri", "content"}:
+            self.findings += read.findings
+            return None
+        if item.method == "add_resource":
+            source = Location(str(item.options.scope.file.path), item.options.line)
+            (made,) = add_static(uri, content, fields, source)  # type: ignore[arg-type]
+            self.note(made.origin, read.findings)
+            return made
+        function = item.thing
+        if item.method == "resource" and isinstance(uri, str) and ":" not in uri and not is_ours:
+            return None  # of another library: a path
+        if not isinstance(function, Function):  # a lambda, or an object that is computed
+            self._refuse(item)
+            return None
+        stub = self._make_stub(function, drops={*self._filled(function)}, keeps_contexts=is_ours)
+        stub.function.__annotations__.pop("return", None)  # nothing describes it
+        findings = [*(found for found in stub.findings if found.parameter != "return"), *read.findings]
+        self.note(stub.function, findings, _key_of(function))
+        if item.method == "prompt":
+            return make_prompt(stub.function, None, fields)
+        if not is_ours:
+            fields.setdefault("mime_type", "text/plain")
+        given: Any = stub.function if uri is None else uri  # a decorator that is not called
+        return make_resource(given, stub.function, fields)
 
 
-def _report_entry(maker: ToolMaker, name: str, item: Data) -> None:
-    hint = "write the definitions down in the table"
-    line = getattr(item.key or item.node, "lineno", None)
-    maker.findings.append(unread(f"A part of {name}", item.scope, line, "guessed-table", hint))
+def _key_of(function: Function) -> tuple[int, int]:
+    return id(function.owner), id(function.node)
 
 
-# --- tool objects ------------------------------------------------------------------------------------
+def _their_options(read: Options) -> dict[str, Any]:
+    """Return the options of `@mcp.tool(...)` as options of toolcrib, except for texts and schemas."""
+    given = read.given
+    notes = _respelled(given.get("annotations"))
+    meta = {key: value for key, value in (given.get("meta") or {}).items() if key != "fastmcp"}
+    is_open = not given.get("auth") and "auth" not in read.unresolved
+    options = {
+        "title": given.get("title") or notes.get("title"),
+        **{option: notes.get(hint) for hint, option in ANNOTATION_OPTIONS.items()},
+        "tags": sorted(given.get("tags") or ()),
+        "version": str(given["version"]) if given.get("version") is not None else None,
+        "icons": [_respelled(icon) or icon for icon in given.get("icons") or ()],
+        "meta": {**meta, "ui": True} if given.get("app") is True else meta,
+        "enabled": given.get("enabled") is not False and is_open,
+    }
+    if options["read_only"] and options["destructive"]:
+        options["destructive"] = None  # it has no meaning for a tool that only reads
+    return options
 
 
-def is_tool_object(maker: ToolMaker, cls: Class) -> bool:
-    return all(_find(maker, cls, spellings) for spellings in SPELLINGS.values())
+def _respelled(value: Any) -> dict[str, Any]:
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {SPELLINGS.get(str(key), str(key)): item for key, item in pairs}
 
 
-def _find(maker: ToolMaker, cls: Class, spellings: Iterable[str]) -> str | None:
-    """Return the attribute that holds a part of a tool object."""
-    resolver = maker.resolver
-    statements = [item for each in resolver.classes(cls) for item in each.node.body]
-    fields = {getattr(item.target, "id", "") for item in statements if isinstance(item, ast.AnnAssign)}
-    for name in spellings:
-        if name in fields or resolver.member(cls, name) is not None or resolver.assigned(cls, name):
-            return name
-    return None
+def _foreign_names(hint: Any, depth: int = 0) -> Iterator[str]:
+    """Yield the names of the classes of mcp and fastmcp in a hint."""
+    cls = typing.get_origin(hint) or hint
+    module = getattr(cls, "__module__", "")
+    if isinstance(cls, type) and isinstance(module, str) and module.partition(".")[0] in PACKAGES:
+        yield cls.__name__
+    for part in typing.get_args(hint) if depth < 20 else ():
+        yield from _foreign_names(part, depth + 1)
 
 
-def build_object(maker: ToolMaker, cls: Class) -> Any:
-    """Return a stand-in with the parts of a tool object; a list where its name or handler cannot be read."""
-    made = type(cls.node.name, (), {})()
-    defaults: dict[str, Any] = {"description": "", "input_schema": dict(foreign.OPEN_SCHEMA)}
-    findings: list[Finding] = []
-    for part, spellings in (*SPELLINGS.items(), ("output_schema", ("output_schema", "OutputSchema"))):
-        name = _find(maker, cls, spellings)
-        if name is None:
-            continue
-        thing = maker.resolver.attribute(maker.resolver.instance(cls), name)
-        try:
-            is_handler = part == "execute" and isinstance(thing, Function)
-            setattr(made, part, maker.stub(thing) if is_handler else maker.data_of(thing))  # type: ignore[arg-type]
-        except UNREAD:
-            what = f"The {part} of {cls.node.name}"
-            findings.append(unread(what, cls.scope, cls.line, "unresolved-part", _AS_ATTRIBUTE))
-            if part in defaults:
-                setattr(made, part, defaults[part])
-    if not hasattr(made, "name") or not hasattr(made, "execute"):
-        maker.findings += findings
-        return []
-    maker.note(made, [*findings, *maker.note(made.execute).findings], (id(cls),))
-    maker._mark(cls.node, made, type(made))
-    return made
-
-
-# --- applications ------------------------------------------------------------------------------------
-
-
-def is_application(maker: ToolMaker, cls: Class) -> bool:
-    """Return whether objects of a class list tools; a client that waits for a server's list does not."""
-    resolver = maker.resolver
-    member = resolver.member(cls, "list_tools")
-    if member is not None:
-        if resolver.library_of(cls) is not None or not isinstance(member, Function):
-            return False
-        return not resolver.kinds(member.node, member.scope) & {"async", "property"}
-    marks = maker.patterns.marks
-    return _is_ours(maker, cls) or (
-        bool(resolver.unread_bases(cls))
-        and any(id(item) in marks and isinstance(item, FUNCTIONS) for item in cls.node.body)
-    )
-
-
-def _is_ours(maker: ToolMaker, cls: Class) -> bool:
-    return any(isinstance(item, Known) and item.is_application for item in maker.resolver.ancestors(cls))
-
-
-def holds_tools(maker: ToolMaker, cls: Class) -> bool:
-    return is_application(maker, cls) or is_tool_object(maker, cls)
-
-
-def is_complete(maker: ToolMaker, cls: Class) -> bool:
-    """Return whether a class holds tools and is there to be used, not to be inherited from."""
-    resolver = maker.resolver
-    members = [resolver.member(cls, name) for item in resolver.classes(cls) for name in item.body.names]
-    methods = [member for member in members if isinstance(member, Function)]
-    if cls.node.name.startswith("_") or any(
-        "abstract" in resolver.kinds(item.node, item.scope) for item in methods
-    ):
+def _is_undescribed(hint: Any, library: str) -> bool:
+    """Whether the other library describes no result of this hint."""
+    if hint is None or is_any_list(hint):
+        return hint is not None
+    bare = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
+    if library == "fastmcp":
+        arms = typing.get_args(bare) if typing.get_origin(bare) else (bare,)
+        return bytes in arms and not isinstance(bare, type(list[int]))
+    if not isinstance(bare, type) or typing.get_origin(bare) is not None or bare in _PRIMITIVES:
         return False
-    if is_application(maker, cls):
-        return True
-    is_model = any(isinstance(item, Known) and item.package == "pydantic" for item in resolver.ancestors(cls))
-    has_parts = any(all(resolver.member(cls, part) for part in names) for names in strict.TOOL_ATTRIBUTES)
-    thing = resolver.member(cls, "name") or resolver.member(cls, "Name")
-    is_unnamed = isinstance(thing, Data) and isinstance(thing.node, ast.Constant) and not thing.node.value
-    return has_parts and not is_model and not is_unnamed
-
-
-def build_application(maker: ToolMaker, cls: Class) -> Any:
-    """Return a stand-in whose `list_tools` returns stubs of the methods."""
-    resolver = maker.resolver
-    lister, is_ours = resolver.member(cls, "list_tools"), _is_ours(maker, cls)
-    unread_bases = resolver.unread_bases(cls)
-    if unread_bases and not isinstance(lister, Function) and not is_ours:
-        text = f"Tools of {cls.node.name} may come from {unread_bases[0]}, which is not read"
-        maker.report("guessed-base", "advice", text, cls.scope, cls.line, "scan it too")
-    listed = _marked(maker, cls)
-    if isinstance(lister, Function):
-        listed = _listed(maker, resolver.function(lister.node, lister.scope, cls), cls)
-    made: list[Any] = []
-    is_whole = True
-    for thing in listed:
-        if isinstance(thing, Function) and thing.owner is not None:  # it may be overridden
-            thing = resolver.attribute(resolver.instance(cls), thing.node.name)
-        found = maker.make(thing) if isinstance(thing, Function | Instance) else None
-        is_whole &= found is not None
-        made += found if isinstance(found, list) else [] if found is None else [found]
-    if not is_whole and (is_ours or made or _names_methods(maker, cls)):
-        text = f"{cls.node.name}.list_tools() builds its list in a way that cannot be followed to its end"
-        hint = "return a list of methods: [self.first, self.second]"
-        line = lister.line if isinstance(lister, Function) else cls.line
-        maker.report("guessed-list", "warning", text, cls.scope, line, hint)
-    return _stand_in(maker, cls, made, is_ours=is_ours) if made or is_whole else []
-
-
-def _listed(maker: ToolMaker, lister: Function, cls: Class) -> Iterator[Thing]:
-    for item in maker.resolver.returned_items(lister):
-        function = item.node.func if isinstance(item.node, ast.Call) else None
-        if not item.is_open and getattr(function, "attr", "") != "list_tools":
-            yield maker.resolver.resolve(item.node, item.scope)
-        elif item.is_open or not _is_ours(maker, cls):
-            yield item
-        else:  # super().list_tools()
-            yield from _marked(maker, cls)
-
-
-def _names_methods(maker: ToolMaker, cls: Class) -> bool:
-    """Return whether `list_tools` names methods of its class, and does not just hand on what it was given."""
-    lister = maker.resolver.member(cls, "list_tools")
-    names = {item.attr for item in ast.walk(lister.node) if isinstance(item, ast.Attribute)}  # type: ignore[union-attr]
-    return any(isinstance(maker.resolver.member(cls, name), Function) for name in names - {"list_tools"})
-
-
-def _marked(maker: ToolMaker, cls: Class) -> Iterator[Thing]:
-    """The public methods that `@tool` marks: inherited ones first, each where it is first defined."""
-    classes = reversed(maker.resolver.classes(cls))
-    names = {name: several[-1] for item in classes for name, several in item.body.names.items()}
-    instance = maker.resolver.instance(cls)
-    for name, binding in names.items():
-        if name[0] != "_" and id(binding.node) in maker.patterns.marks:
-            yield maker.resolver.attribute(instance, name)
-
-
-def _stand_in(maker: ToolMaker, cls: Class, listed: list[Any], *, is_ours: bool) -> Any:
-    facts: dict[str, Any] = {"list_tools": lambda _: list(listed)}
-    for key in ("name", "namespace"):
-        thing = maker.resolver.attribute(maker.resolver.instance(cls), key)
-        try:
-            if isinstance(thing, Data) and (value := maker.data_of(thing)) is not None:
-                facts[key] = value
-        except UNREAD:
-            if key == "namespace":
-                what = f"The namespace of {cls.node.name}"
-                maker.findings.append(unread(what, cls.scope, cls.line, "guessed-name", _AS_ATTRIBUTE))
-    made: Any = type(cls.node.name, (Application,) if is_ours else (), facts)
-    return made.__new__(made)
+    if hasattr(bare, "model_fields") or typing.is_typeddict(bare):
+        return False
+    return not any(map(inspect.get_annotations, bare.__mro__))  # nothing says what is in it

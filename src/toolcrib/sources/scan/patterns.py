@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from toolcrib.errors import Finding, Level
@@ -50,13 +50,9 @@ _CHANGES = words_in("add_provider add_tool_transformation add_transform disable 
 _LISTERS = words_in("list_tools list_prompts")
 
 
-@dataclass(eq=False, slots=True)
-class Record:
-    """`Tool(name="...", ...)` or `Prompt(name="...", ...)` of a server that lists its tools itself."""
-
-    kind: str
-    call: Arguments
-    node: ast.Call
+def found_at(code: str, level: Level, text: str, scope: Scope, line: int | None, hint: str | None) -> Finding:
+    """Return a finding at a line."""
+    return Finding(code, level, text, None, None, str(scope.file.path), line, hint)
 
 
 def placed(finding: Finding, file: SourceFile, line: int | None) -> Finding:
@@ -88,7 +84,7 @@ class Patterns:
         self.findings = findings
         self.marks: dict[int, Arguments] = {}
         self.marked: dict[SourceFile, list[Definition]] = {}
-        self.records: dict[SourceFile, list[Record]] = {}
+        self.records: dict[SourceFile, list[tuple[str, Arguments]]] = {}  # with their kind
         self.listers: list[Function] = []
         self.options: dict[int, Arguments] = {}  # of fastmcp's decorator without a server
         self._registered: set[int] = set()
@@ -121,7 +117,7 @@ class Patterns:
             self.report("guessed-end", "warning", text, spot.scope, node.lineno, hint)
 
     def report(self, code: str, level: Level, text: str, scope: Scope, line: int | None, hint: str) -> None:
-        self.findings.append(Finding(code, level, text, None, None, str(scope.file.path), line, hint))
+        self.findings.append(found_at(code, level, text, scope, line, hint))
 
     # --- decorators ----------------------------------------------------------------------------------
 
@@ -232,7 +228,7 @@ class Patterns:
         if name in KINDS and call.args:
             self._apply(function, call, name, spot)
         elif name in ("Tool", "Prompt") and not node.args:
-            self._record(node, function, call, name, spot)
+            self._record(function, call, name, spot)
         elif isinstance(function, ast.Attribute):
             self._method(function, call, name, spot)
         elif self._is_mark(function, scope) and call.args:
@@ -326,9 +322,7 @@ class Patterns:
         for guard in spot.guards:
             test = "" if guard.test is None else f" `{show(guard.test)}`"
             text = f"What is registered here {guard.words}{test}"
-            found = Finding(
-                "guessed-condition", "advice", text, file=str(spot.scope.file.path), line=guard.line
-            )
+            found = found_at("guessed-condition", "advice", text, spot.scope, guard.line, None)
             if found not in self.findings:
                 self.findings.append(found)
 
@@ -349,11 +343,10 @@ class Patterns:
 
     # --- records -------------------------------------------------------------------------------------
 
-    def _record(self, node: ast.Call, function: ast.expr, call: Arguments, name: str, spot: Spot) -> None:
+    def _record(self, function: ast.expr, call: Arguments, name: str, spot: Spot) -> None:
         thing = self.resolver.resolve(function, spot.scope)
         is_theirs = isinstance(thing, Known) and thing.package in OWN_PACKAGES - {"toolcrib"}
         has_schema = call.keyword("inputSchema", "input_schema") is not None
         if is_theirs or (name == "Tool" and has_schema and not isinstance(thing, Known)):
-            kind = name.lower()
-            self.records.setdefault(spot.scope.file, []).append(Record(kind, call, node))
+            self.records.setdefault(spot.scope.file, []).append((name.lower(), call))
             self._note_guards(spot)

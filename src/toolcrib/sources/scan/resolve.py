@@ -146,10 +146,6 @@ class Arguments:
     def line(self) -> int:
         return self.node.lineno
 
-    @property
-    def path(self) -> str:
-        return str(self.scope.file.path)
-
     def keyword(self, *names: str) -> ast.expr | None:
         return next((item.value for item in self.keywords if item.arg in names), None)
 
@@ -168,6 +164,10 @@ class Registration:
     options: Arguments
     method: str
     spot: Spot
+
+    @property
+    def place(self) -> tuple[SourceFile, int]:
+        return self.options.scope.file, self.options.line
 
 
 @dataclass(eq=False)
@@ -287,11 +287,10 @@ class Resolver:
         """Return the meaning that the bindings of one scope give."""
         sure = [index for index, binding in enumerate(several) if not binding.is_conditional]
         live = several[sure[-1] :] if sure else several
-        first = next((item for item in live if not item.is_fallback), live[0])
-        found = self.bound(first, scope)
-        is_rebound = scope.kind == "module" and name in scope.file.rebound
-        is_there = first.kind in ("import", "from") and isinstance(found, Known) and _exists(found.name)
-        if (len(live) > 1 or is_rebound) and not is_there:
+        found = self.bound(live[0], scope)
+        is_import = live[0].kind in ("import", "from")
+        is_there = is_import and isinstance(found, Known) and _exists(found.name)
+        if len(live) > 1 and not is_there:
             found = _copy(found) if found is not UNKNOWN else Computed(name)
             found.doubt = f"'{name}' is defined in several ways, depending on conditions; the first was taken"
         return found

@@ -28,8 +28,8 @@ from toolcrib.sources.base import Batch, ReadOptions
 from toolcrib.sources.loading import find_import_root, imports_forbidden
 from toolcrib.sources.modules import GROUP
 from toolcrib.sources.scan.files import Library, ScanTarget, find_target
-from toolcrib.sources.scan.foreign import find_gaps, library_of, read_features, read_record
-from toolcrib.sources.scan.making import ToolMaker, holds_tools, is_complete, read_table
+from toolcrib.sources.scan.holders import holds_tools, is_complete, read_table
+from toolcrib.sources.scan.making import ToolMaker
 from toolcrib.sources.scan.patterns import KINDS, Patterns, last_name, placed
 from toolcrib.sources.scan.resolve import (
     MARKS,
@@ -120,7 +120,7 @@ class _Scanner:
             self.patterns.find_decorated(file)
         for file in files:
             self.patterns.find_called(file)
-        find_gaps(self.maker, self.patterns.listers)
+        self.maker.find_gaps()
 
     def _open(self, path: Path) -> None:
         """Survey a file, and the files that it imports if they could hold tools."""
@@ -198,8 +198,7 @@ class _Scanner:
         if not any(finding.code == "guessed-table" for finding in self.findings):
             self.findings += _located(tables.find_unused(handlers, options.used_handlers), files)
         for file in reached:
-            records = self.patterns.records.get(file, ())
-            found = [read_record(self.maker, item) for item in records if not self.maker.is_in_table(item)]
+            found = [self.maker.read_record(*record) for record in self.patterns.records.get(file, ())]
             first: dict[tuple[str, str], Component] = {}
             for tool in filter(None, found):
                 first.setdefault((tool.kind, tool.name), tool)
@@ -232,7 +231,7 @@ class _Scanner:
                 case Class() as cls:
                     if cls.file is file and is_complete(self.maker, cls):
                         classes[self.resolver.instance(cls)] = None
-                case Function(node=node) as thing if id(node) in self.patterns.marks:
+                case Function() as thing if id(thing.node) in self.patterns.marks:
                     found[thing] = None
                 case Instance(cls=cls) as thing if holds_tools(self.maker, cls):
                     found[thing] = None
@@ -274,7 +273,7 @@ class _Scanner:
         for server in servers:
             yield Group(server, list(self.maker.tools_of(server)))
             for kind in ("resource", "prompt"):
-                yield Group(server, list(read_features(self.maker, server, kind)))
+                yield Group(server, list(self.maker.features_of(server, kind)))
 
     def _object(self, target: ScanTarget) -> Iterator[Group]:
         """`file.py:name`; dots reach into it."""
@@ -358,7 +357,7 @@ class _Scanner:
     def _register(self, group: Group) -> Iterator[tuple[Component, bool]]:
         """Yield the tools of a group under the names they would have, and whether each is listed."""
         kind, server = group.tools[0].kind, group.server
-        library = "" if server is None else library_of(self.maker, server)
+        library = "" if server is None else self.maker.library_of(server)
         rules: dict[str, Any] = {"name_rule": URI} if kind == "resource" else {}
         if server is not None and library == "toolcrib" and kind != "resource":
             rules = {key: each for key, each in self.maker.settings(server).items() if key != "switches"}

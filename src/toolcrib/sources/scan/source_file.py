@@ -24,7 +24,6 @@ _REGISTERING = re.compile(
     r"\b(?:tools|on_list_\w+)[ \t]*="
 )
 """What a line has that may register something, or change what is registered."""
-_REBINDING = re.compile(r"^[ \t]+global[ \t]+([\w, \t]+)|^\S.*?\b(\w+)[ \t]*:=", re.MULTILINE)
 _CHANGED = re.compile(
     r"^[ \t]*(\w+)\.(__(?:annotations|defaults|doc|kwdefaults|name|signature)__)(?:\[[^]\n]*\])?[ \t]*=",
     re.MULTILINE,
@@ -62,7 +61,7 @@ def docstring_in(node: Definition) -> str | None:
 @dataclass(slots=True, eq=False)
 class Binding:
     """One way in which a name gets its meaning. `module` and `level` are those of an import, `value` is what
-    an assignment assigns. `is_fallback`: only if something fails."""
+    an assignment assigns."""
 
     kind: Literal["import", "from", "class", "function", "value", "unknown"]
     node: ast.AST
@@ -72,7 +71,6 @@ class Binding:
     level: int = 0
     name: str = ""
     is_conditional: bool = False
-    is_fallback: bool = False
 
 
 @dataclass(eq=False)
@@ -105,7 +103,7 @@ class Scope:
             names[item.arg] = [Binding("unknown", self.node, self.node.lineno, name=item.arg)]
         for statement, spot in self.spots:
             for name, binding in _bindings(statement):
-                binding.is_conditional, binding.is_fallback = spot.is_conditional, spot.is_fallback
+                binding.is_conditional = bool(spot.guards) or spot.is_tried
                 if name != "*":
                     names.setdefault(name, []).append(binding)
         return names
@@ -198,15 +196,10 @@ class Spot(NamedTuple):
     scope: Scope
     guards: tuple[Guard, ...] = ()
     is_tried: bool = False
-    is_fallback: bool = False
 
     def meets(self, other: Spot) -> bool:
         """Return whether both certainly run, so that one name is refused the second time."""
         return not self.guards and not other.guards and self.scope is other.scope
-
-    @property
-    def is_conditional(self) -> bool:
-        return bool(self.guards) or self.is_tried
 
     def guarded(self, line: int, words: str, test: ast.expr | None = None) -> Spot:
         return self._replace(guards=(*self.guards, Guard(line, words, test)))
@@ -278,8 +271,8 @@ class SourceFile:
                     tried = spot._replace(is_tried=spot.is_tried or bool(statement.handlers))
                     self._read_block([*statement.body, *statement.orelse], tried)
                     for handler in statement.handlers:
-                        inner = spot.guarded(handler.lineno, "is registered if something fails")
-                        self._read_block(handler.body, inner._replace(is_fallback=True))
+                        words = "is registered if something fails"
+                        self._read_block(handler.body, spot.guarded(handler.lineno, words))
                     self._read_block(statement.finalbody, spot)
                 case _:
                     self._read_calls(statement, spot)
@@ -313,12 +306,6 @@ class SourceFile:
         if len(listed) == 1 and isinstance(listed[0].value, ast.List | ast.Tuple):
             return frozenset(str(getattr(item, "value", "")) for item in listed[0].value.elts)
         return frozenset(name for name in self.scope.names if not name.startswith("_"))
-
-    @cached_property
-    def rebound(self) -> set[str]:
-        """The names that functions or expressions bind as well, at an unknown time."""
-        found = _REBINDING.findall(self.text) if "global" in self.text or ":=" in self.text else ()
-        return set(re.findall(r"\w+", " ".join(map(" ".join, found))))
 
     @cached_property
     def changed_functions(self) -> dict[str, tuple[int, str]]:

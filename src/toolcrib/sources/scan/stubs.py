@@ -330,9 +330,8 @@ class Stubs:
 
 
 def _refuse(node: ast.ClassDef, words: str, line: int | None = None) -> Unresolved:
-    return Unresolved(
-        f"class '{node.name}' {words}", line or node.lineno, hint="register the tool at run time"
-    )
+    hint = "register the tool at run time"
+    return Unresolved(f"class '{node.name}' {words}", line or node.lineno, hint=hint)
 
 
 def _check_code(node: ast.ClassDef, scope: Scope, code: re.Pattern[str]) -> None:

@@ -214,11 +214,9 @@ class Evaluator:
             case Known(call=Arguments(node=written, scope=scope)) | Data(node=written, scope=scope) if (
                 written is not node
             ):
-                is_member = (
-                    scope.kind == "class" and scope is not site.scope and isinstance(node, ast.Attribute)
-                )
-                if is_member and not site.is_hint:
-                    cls = self.make_class(scope.node, scope.parent or scope, trail)
+                owner = scope.node if scope.kind == "class" and scope is not site.scope else None
+                if owner is not None and isinstance(node, ast.Attribute) and not site.is_hint:
+                    cls = self.make_class(owner, scope.parent or scope, trail)
                     if isinstance(cls, enum.EnumMeta) and node.attr in cls.__members__:
                         return cls.__members__[node.attr]
                 there = Site(scope, is_hint=site.is_hint, is_table=site.is_table)
@@ -230,9 +228,9 @@ class Evaluator:
         if thing is not UNKNOWN:
             raise Unresolved(f"'{show(node)}' is no type", node.lineno) if site.is_hint else _computed(node)
         if isinstance(node, ast.Attribute) and node.attr in ("value", "name") and not site.is_hint:
-            owner = self.evaluate(node.value, site, trail)
-            if isinstance(owner, enum.Enum):
-                return getattr(owner, node.attr)
+            member = self.evaluate(node.value, site, trail)
+            if isinstance(member, enum.Enum):
+                return getattr(member, node.attr)
         raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
 
     def _outside(self, dotted: str, node: ast.expr, site: Site, trail: Trail) -> Any:

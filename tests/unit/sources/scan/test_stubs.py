@@ -24,7 +24,7 @@ def look(folder: Path, source: str, **options: Any) -> tuple[Any, list[tuple[str
     return schema, [(item.code, item.parameter) for item in stub.findings]
 
 
-HINT, DEFAULT, CLASS = "unresolved-hint", "unresolved-default", "approximate-class"
+HINT, DEFAULT = "unresolved-hint", "unresolved-default"
 UNKNOWN = {
     "a package that is not read": ("from acme import Order\ndef tool(x: Order): ...", {}, HINT),
     "a part of a hint": ("from acme import Order\ndef tool(x: list[Order]): ...", {"type": "array"}, HINT),
@@ -33,8 +33,8 @@ UNKNOWN = {
     "text that is no annotation": ("def tool(x: 'not a type!'): ...", {}, HINT),
     "a call": ("def tool(x: make_type(3)): ...", {}, HINT),
     "an alias of itself": ("A = B\nB = A\ndef tool(x: A): ...", {}, HINT),
-    "a class of itself": ("class X(X): ...\ndef tool(x: X): ...", {}, "approximate-class"),
-    "classes of each other": ("class A(B): ...\nclass B(A): ...\ndef tool(x: A): ...", {}, CLASS),
+    "a class of itself": ("class X(X): ...\ndef tool(x: X): ...", {}, HINT),
+    "classes of each other": ("class A(B): ...\nclass B(A): ...\ndef tool(x: A): ...", {}, HINT),
     "one of two by a condition": (
         "import acme\nif acme.OLD:\n    T = int\nelse:\n    T = str\ndef tool(x: T): ...",
         {"type": "integer"},
@@ -49,18 +49,18 @@ UNKNOWN = {
     "a class whose decorator is not known": (
         "import acme\n@acme.d\nclass M:\n    a: int\ndef tool(x: M): ...",
         {},
-        CLASS,
+        HINT,
     ),
     "a class whose base is not known": (
         "from acme import B\nclass M(B):\n    a: int\ndef tool(x: M): ...",
         {},
-        CLASS,
+        HINT,
     ),
-    "a class with a metaclass": ("class M(metaclass=Meta): ...\ndef tool(x: M): ...", {}, CLASS),
+    "a class with a metaclass": ("class M(metaclass=Meta): ...\ndef tool(x: M): ...", {}, HINT),
     "a class that describes itself": (
         "class M:\n    def __get_pydantic_core_schema__(cls, s, h): ...\ndef tool(x: M): ...",
         {},
-        CLASS,
+        HINT,
     ),
     "a class that Python refuses": ("@dataclass\nclass D:\n    a: list = []\ndef tool(x: D): ...", {}, HINT),
     "an enum that is computed": ("class E(Enum):\n    A = make()\ndef tool(x: E): ...", {}, HINT),
@@ -156,7 +156,7 @@ def test_findings_of_a_class_are_told_of_every_tool_that_uses_it(tmp_path: Path)
     reader = read(tmp_path, source)
     for name, parameter in (("tool", "o"), ("other", "p")):
         [finding] = reader.stub(definition_of(reader, name)).findings
-        assert (finding.code, finding.tool, finding.parameter, finding.line) == (CLASS, name, parameter, 3)
+        assert (finding.code, finding.tool, finding.parameter, finding.line) == (HINT, name, parameter, 3)
 
 
 class TestOfAFunction:

@@ -81,7 +81,7 @@ def test_anything_that_calls_make_and_what_refers_to_itself_is_announced(name: s
     text = {**snippets.COMPUTED, **snippets_of_models.COMPUTED}[name]
     found = {finding.code for finding in stub_in(tmp_path, snippets_of_models.HEAD + text).findings}
     assert found
-    assert found <= {"unresolved-hint", "unresolved-default", "approximate-class"}
+    assert found <= {"unresolved-hint", "unresolved-default"}
 
 
 # --- any annotation, any default ---------------------------------------------------------------------
