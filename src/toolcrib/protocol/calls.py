@@ -324,7 +324,7 @@ class ToolCall(PendingRequest):
             wire = revision.shape_result(result, schema)
             if result.meta:
                 wire["_meta"] = result.meta
-        return Reply(codec.write({"jsonrpc": "2.0", "id": self.id, "result": wire}))
+        return Reply(self.engine.write({"jsonrpc": "2.0", "id": self.id, "result": wire}))
 
     # --- the channel of the call ---
 

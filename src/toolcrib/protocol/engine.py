@@ -99,6 +99,7 @@ class Engine:
         self.completion_limit = RateLimiter(completion.MAX_COMPLETIONS, completion.PERIOD_S)
         self.tasks = TaskManager(self, settings.tasks)
         self.encoded_meta = codec.preencode(self.server_meta)
+        self.write = codec.encoder()
         self._methods: tuple[Method, ...] = METHODS
         self.modern_methods: dict[str, Method] = {}
         self.legacy_methods: dict[str, dict[str, Method]] = {}

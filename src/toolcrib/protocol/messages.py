@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.validation import codec
@@ -48,6 +49,7 @@ class RPCError(Exception):
         self.status = status
 
 
+@dataclass(slots=True, eq=False)
 class Reply:
     """The reply to one message: a JSON body, or none if nothing is sent back (an accepted notification).
 
@@ -55,13 +57,10 @@ class Reply:
     call: the reply must not leave before it is done.
     """
 
-    __slots__ = ("body", "committed", "headers", "status")
-
-    def __init__(self, body: bytes | None, status: int = 200, headers: Headers = ()) -> None:
-        self.body = body
-        self.status = status
-        self.headers = headers
-        self.committed: Future[bool] | None = None
+    body: bytes | None
+    status: int = 200
+    headers: Headers = ()
+    committed: Future[bool] | None = None
 
 
 ACCEPTED = Reply(None, 202)

@@ -96,6 +96,11 @@ def write(value: Any) -> bytes:
     return _encoder().encode(value)
 
 
+def encoder() -> Callable[[Any], bytes]:
+    """Return what `write` calls, for code that encodes with every call."""
+    return _encoder().encode
+
+
 def is_json(value: Any) -> bool:
     """Return whether a value can be sent; one that cannot would break the list that it is in."""
     try:
