@@ -66,6 +66,12 @@ _VERBS = {"tool": "call", "resource": "read", "prompt": "use"}
 _JSON_EXAMPLES = {"expected array": '["a", "b"]', "expected object": '{"key": "value"}'}
 
 
+class FailedError(CommandError):
+    """A resource or prompt that exists could not be read."""
+
+    exit_code = 1
+
+
 class CallCommand(Command):
     """Accepts `--json` alone, followed by a JSON object, or by `-` for stdin."""
 
@@ -235,9 +241,9 @@ def read(
     if output is not None and as_json:
         raise exclusive("--output", "--json")
     remote = source.remote
-    contents: Sequence[Block] | None
+    contents: Sequence[Block]
     if remote is not None:
-        contents = remote.run(partial(_read_remotely, uri, terminal), terminal, timeout_s)
+        contents = remote.run(partial(_read_remotely, uri), terminal, timeout_s)
     else:
         named = load_named(uri, source.targets, terminal, "resource", timeout_s=timeout_s)
         if named.values is None and getattr(named.tool, "template", None) is not None:
@@ -245,10 +251,7 @@ def read(
                 f"{named.name} is a template", "give a URI with values in place of the variables"
             )
         result = _run(named, named.name, named.values or {}, timeout_s, terminal)
-        done = _check(result, named, named.values or {}, terminal)
-        contents = [{"uri": named.name, **item} for item in result.content] if done else None
-    if contents is None:
-        return 1
+        contents = [{"uri": named.name, **item} for item in result.content]
     if as_json:
         terminal.json({"contents": contents})
     elif output is not None:
@@ -258,19 +261,15 @@ def read(
     return 0
 
 
-async def _read_remotely(
-    uri: str, terminal: Terminal, client: Client, options: RequestOptions
-) -> list[Block] | None:
-    """Return the contents of a resource, as MCP sends them; None after printing why there are none. Raise
-    CommandError if there is no such resource."""
+async def _read_remotely(uri: str, client: Client, options: RequestOptions) -> list[Block]:
+    """Return the contents of a resource, as MCP sends them. Raise CommandError."""
     try:
         contents = await client.read(uri, **options)
     except RemoteError as error:
         known = await list_remote_features(client, "resources")
         if not any(tool.name == uri or matches_template(tool, uri) for tool in known):
             raise CommandError(error.message, suggest(uri, [tool.name for tool in known])) from None
-        terminal.message("error", error.message)
-        return None
+        raise FailedError(error.message) from None
     return [
         {
             "uri": item.uri,
@@ -351,19 +350,16 @@ def prompt(
         for key, value in read_arguments(pairs, as_json).items()
     }
     remote = source.remote
-    data: dict[str, Any] | None = None
+    data: dict[str, Any]
     if remote is not None:
-        data = remote.run(partial(_get_remotely, name, given, terminal), terminal, timeout_s)
+        data = remote.run(partial(_get_remotely, name, given), terminal, timeout_s)
     else:
         named = load_named(name, source.targets, terminal, "prompt", timeout_s=timeout_s)
         # Decoded here and not only by the dispatcher, which leaves all of them as they are if one is wrong.
         arguments = convert_arguments(given, [f"{key}=" for key in given], named.tool.definition)
         result = _run(named, named.name, arguments, timeout_s, terminal)
-        if _check(result, named, arguments, terminal):
-            description = result.structured_content or named.tool.definition.description
-            data = {**({"description": description} if description else {}), "messages": result.content}
-    if data is None:
-        return 1
+        description = result.structured_content or named.tool.definition.description
+        data = {**({"description": description} if description else {}), "messages": result.content}
     if as_json is not None:
         terminal.json(data)
     else:
@@ -372,10 +368,9 @@ def prompt(
 
 
 async def _get_remotely(
-    name: str, arguments: Mapping[str, str], terminal: Terminal, client: Client, options: RequestOptions
-) -> dict[str, Any] | None:
-    """Return description and messages of a prompt, as MCP sends them; None after printing why there are none.
-    Raise CommandError if there is no such prompt."""
+    name: str, arguments: Mapping[str, str], client: Client, options: RequestOptions
+) -> dict[str, Any]:
+    """Return description and messages of a prompt, as MCP sends them. Raise CommandError."""
     try:
         found = await client.get_prompt(name, arguments, **options)
     except RemoteError as error:
@@ -383,8 +378,7 @@ async def _get_remotely(
         if name not in known:
             raise CommandError(f"Unknown prompt: {name}", suggest(name, known)) from None
         hint = f"parameters: {signature(known[name].definition) or 'none'}"
-        terminal.message("error", error.message, hint)
-        return None
+        raise FailedError(error.message, hint) from None
     messages = [{"role": item.role, "content": item.content} for item in found.messages]
     return {**({"description": found.description} if found.description else {}), "messages": messages}
 
@@ -465,7 +459,7 @@ def _run(
     named: Named, name: str, arguments: Mapping[str, Any], timeout_s: float | None, terminal: Terminal
 ) -> Result:
     """Run a tool, resource or prompt of a server that was loaded, and stop the server. Progress and questions
-    go to the terminal. Raise CommandError if the policy hides it."""
+    go to the terminal. Raise CommandError if the policy hides it, or if a resource or prompt fails."""
     server, tool = named.loaded.server, named.tool
 
     async def run() -> Result:
@@ -490,16 +484,11 @@ def _run(
             await server.stop()
             terminal.status("")
 
-    return asyncio.run(run())
-
-
-def _check(result: Result, named: Named, arguments: Mapping[str, Any], terminal: Terminal) -> bool:
-    """Return whether a resource or prompt has a result; print why it failed."""
-    if result.is_error:
-        hint = _hint_for(result, named.tool.definition, arguments, terminal)
-        text = result.text or f"the {named.tool.kind} failed without a message"
-        terminal.message("error", text, hint)
-    return not result.is_error
+    result = asyncio.run(run())
+    if result.is_error and tool.kind != "tool":
+        text = result.text or f"the {tool.kind} failed without a message"
+        raise FailedError(text, _hint_for(result, tool.definition, arguments, terminal))
+    return result
 
 
 def _hint_for(
