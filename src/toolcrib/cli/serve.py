@@ -177,7 +177,7 @@ def serve_http(options: ServeOptions, terminal: Terminal) -> int:
                 _print_start(summary, info, options, terminal)
             print_problems(summary, terminal)
             print_warnings(summary, terminal)
-            print_limits(summary, info, terminal)
+            warn_public(summary, info, terminal)
         with suppress(BrokenPipeError):
             if options.as_json:  # last: a program that reads it may go on
                 terminal.json_line(json.dumps(_to_json(summary, info)))
@@ -270,11 +270,8 @@ def _print_entries(summary: Summary, info: ServerInfo, options: ServeOptions, te
         print_entry(command)
 
 
-def print_limits(summary: Summary, info: ServerInfo, terminal: Terminal) -> None:
-    """Print notes for users of several workers or of a public address."""
-    if info.workers > 1:
-        text = "workers keep no sessions: tools cannot ask users of clients older than MCP 2026-07-28"
-        terminal.message("note", text)
+def warn_public(summary: Summary, info: ServerInfo, terminal: Terminal) -> None:
+    """Warn users of a public address whose callers are not authenticated."""
     if info.is_public and summary.credential is None:
         terminal.message(
             "warning",

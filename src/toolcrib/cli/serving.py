@@ -136,7 +136,7 @@ class ServeProcess:
         """Use a folder for combined metrics, and for state that would be in memory otherwise."""
         server = self.loaded.server
         has_others = (self.options.workers or 1) > 1
-        server.storage.share(folder, counts_together=has_others)
+        server.storage.share(folder, is_concurrent=has_others)
         server.dispatcher.keeps_results = True  # any worker finds them
         telemetry = None if server.enforcer is None else server.enforcer.telemetry
         if telemetry is not None and folder is not None and has_others:

@@ -571,9 +571,7 @@ def _work(config: dict[str, Any], channel: Channel, terminal: Terminal) -> int:
         sys.dont_write_bytecode, os.environ["PYTHONDONTWRITEBYTECODE"] = True, "1"
     loaded = None
     try:
-        is_single = config["workers"] == 1
-        key = bytes.fromhex(config["key"])
-        process = ServeProcess(options, terminal, key=key, keeps_sessions=is_single)
+        process = ServeProcess(options, terminal, key=bytes.fromhex(config["key"]))
         loaded = process.loaded
     finally:
         if options.reload:
@@ -582,7 +580,6 @@ def _work(config: dict[str, Any], channel: Channel, terminal: Terminal) -> int:
         return 1
     process.share(config["shared_folder"])
     transports = process.loaded.server.transports
-    transports.engine.sessions.were_lost = config["number"] > config["workers"]
     channel.handlers |= {
         "announce": transports.announce_lists,
         "retire": lambda kinds: transports.retire(kinds, RETIRED_S, lambda: channel.send(retired=True)),

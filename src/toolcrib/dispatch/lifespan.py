@@ -154,6 +154,8 @@ class CallerStates:
         session = context.channel.session
         if session is None:
             return context.principal.binding if context.is_identified else None
+        if (id_ := getattr(session, "id", None)) is not None:  # over HTTP: other processes know it, too
+            return str(id_)
         with self._lock:
             return self._sessions.setdefault(session, secrets.token_hex(16))
 

@@ -57,8 +57,8 @@ ASK_S = 600.0
 
 NO_SESSION = "This client cannot be asked: it has opened no session."
 KEEPS_NO_SESSIONS = (
-    "Clients before 2026-07-28 cannot be asked by this server: a session lives in one process, and it has "
-    "several workers, or keeps_sessions=False. Serve with one worker, or use a client of 2026-07-28."
+    "Clients before 2026-07-28 cannot be asked by this server: it has keeps_sessions=False. Use a client of "
+    "2026-07-28."
 )
 
 C = TypeVar("C", bound="ToolCall")

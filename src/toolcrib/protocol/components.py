@@ -21,6 +21,7 @@ from toolcrib.errors import (
 from toolcrib.protocol import messages
 from toolcrib.protocol.calls import (
     Peer,
+    PendingRequest,
     ToolCall,
     begin,
     read_call,
@@ -28,6 +29,7 @@ from toolcrib.protocol.calls import (
     read_options,
     refuse_scopes,
 )
+from toolcrib.protocol.legacy import save_setting
 from toolcrib.protocol.lists import list_reply, read_cursor
 from toolcrib.protocol.messages import (
     INTERNAL_ERROR,
@@ -256,7 +258,9 @@ def get_prompt(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: 
     return begin(request, params)
 
 
-def subscribe(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:
+def subscribe(
+    engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params
+) -> Reply | PendingRequest:
     if not is_served(engine):
         raise method_not_found("resources/subscribe")
     uri, session = read_uri(params), peer.session
@@ -269,16 +273,22 @@ def subscribe(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: P
     if (refusal := refuse_without_scopes(engine, peer, id_, resource)) is not None:
         return refusal
     session.subscribe(uri, engine.unknown_bytes)
-    return Reply(messages.encode_result(id_, b"{}"))
+    return save_setting(engine, peer, id_, subscribe=uri)
 
 
-def unsubscribe(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:  # noqa: ARG001
+def unsubscribe(
+    engine: Engine,
+    peer: Peer,
+    id_: Id,
+    revision: Revision,  # noqa: ARG001
+    params: Params,
+) -> Reply | PendingRequest:
     if not is_served(engine):
         raise method_not_found("resources/unsubscribe")
     uri = read_uri(params)
     if peer.session is not None:
         peer.session.unsubscribe(uri)
-    return Reply(messages.encode_result(id_, b"{}"))
+    return save_setting(engine, peer, id_, unsubscribe=uri)
 
 
 def read_uri(params: Params) -> str:

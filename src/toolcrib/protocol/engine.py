@@ -21,6 +21,7 @@ from toolcrib.protocol.messages import INVALID_REQUEST, PARSE_ERROR, VERSION, Re
 from toolcrib.protocol.methods import METHODS, Method, methods_of
 from toolcrib.protocol.questions import StateSealer
 from toolcrib.protocol.revisions import LEGACY, MODERN, Revision
+from toolcrib.protocol.session_ids import SessionIds
 from toolcrib.protocol.sessions import Session, Sessions, UnknownBytes
 from toolcrib.protocol.subscriptions import Subscription
 from toolcrib.protocol.tasks import TaskManager
@@ -91,7 +92,8 @@ class Engine:
         self.ttl_ms = DYNAMIC_TTL_MS if settings.dynamic else SEALED_TTL_MS
         self.lists = ListCache(settings.page_size)
         self.sealer = StateSealer(settings.key, now=wall)
-        self.sessions = Sessions(now)
+        keys = () if settings.key is None else (settings.key,)
+        self.sessions = Sessions(now, SessionIds(keys, wall=wall))
         self.pipes: set[Session] = set()
         self.unknown_bytes = UnknownBytes()
         self.subscriptions: set[Subscription] = set()
@@ -156,12 +158,14 @@ class Engine:
                 status = status if error.code in (PARSE_ERROR, INVALID_REQUEST) or status >= 429 else 200
             return error_reply(id_, error, status=status)
 
-    def _receive_response(self, message: dict[str, Any], peer: Peer) -> Reply:
+    def _receive_response(self, message: dict[str, Any], peer: Peer) -> Reply | PendingRequest:
         """Take the answer to a question; only legacy clients are asked."""
         if ("result" not in message) == ("error" not in message):
             raise RPCError(INVALID_REQUEST, "Invalid request: neither a method nor one of result and error")
         if modern.is_modern_header(peer.headers) or peer.session is None:
             raise RPCError(INVALID_REQUEST, "Invalid request: nothing was asked")
+        if (shared := self.sessions.shared) is not None and (work := shared.forward_answer(peer, message)):
+            return work
         peer.session.receive_answer(message)
         return messages.ACCEPTED
 
@@ -213,8 +217,14 @@ class Engine:
             except Exception as error:  # one client that has gone must not keep it from the others
                 logger.debug("a client was not notified of a change: %s", type(error).__name__)
 
-    def close(self) -> None:
-        """End every subscription and session; the transports end calls that still run."""
+    def drain(self, *, serves_rest: bool = False) -> None:
+        """End every subscription. Calls may end, but get no more answers to questions, unless another process
+        serves the rest and forwards them."""
         for subscription in self.subscriptions:
             subscription.end()
+        self.sessions.drain(keeps_questions=serves_rest)
+
+    def close(self) -> None:
+        """End every subscription and session; the transports end calls that still run."""
+        self.drain()
         self.sessions.close()

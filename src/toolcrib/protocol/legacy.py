@@ -59,13 +59,12 @@ def initialize(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: 
         raise RPCError(INVALID_PARAMS, "Invalid params: capabilities must be an object")
     revision = LEGACY.get(asked, NEWEST_LEGACY)
     session = peer.session
-    if session is None and engine.settings.keeps_sessions and not peer.is_pipe:
-        session = engine.sessions.new(peer.principal, peer.address)
-        engine.sessions.keep(session)
     if session is not None:
         if session.is_open:
             raise RPCError(INVALID_REQUEST, "Invalid request: initialized already")
         session.open(revision, capabilities)
+    elif engine.settings.keeps_sessions and not peer.is_pipe:
+        session = engine.sessions.open(peer.principal, peer.address, revision, capabilities)
     newer: tuple[str, ...] = () if revision.structured_output else ("title",)
     newer += () if revision.icons else ("description", "websiteUrl", "icons")
     info = {key: value for key, value in engine.server_info.items() if key not in newer}
@@ -86,10 +85,24 @@ def ping(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict[s
     return Reply(encode_result(id_, b"{}"))
 
 
-def set_level(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict[str, Any]) -> Reply:  # noqa: ARG001
+def set_level(
+    engine: Engine,
+    peer: Peer,
+    id_: Id,
+    revision: Revision,  # noqa: ARG001
+    params: dict[str, Any],
+) -> Reply | PendingRequest:
     level = params.get("level")
     if level not in LEVELS:
         raise RPCError(INVALID_PARAMS, f"Invalid params: level must be one of {', '.join(LEVELS)}")
     if peer.session is not None:
         peer.session.level = level
-    return Reply(encode_result(id_, b"{}"))
+    return save_setting(engine, peer, id_, level=level)
+
+
+def save_setting(engine: Engine, peer: Peer, id_: Id, **change: str) -> Reply | PendingRequest:
+    """Answer a request that has changed a setting of its session, which other processes need, too."""
+    session, shared = peer.session, engine.sessions.shared
+    if shared is None or session is None or session.id is None:
+        return Reply(encode_result(id_, b"{}"))
+    return shared.save(peer, id_, session, change)

@@ -84,12 +84,14 @@ def list_tools(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: 
 
 
 def cancel(engine: Engine, peer: Peer, id_: None, revision: Revision, params: Params) -> Reply:  # noqa: ARG001
-    """Cancel the request of this id, if it still runs."""
+    """Cancel the request of this id, if it still runs, perhaps in another process."""
     target = params.get("requestId")
     if peer.inflight is not None and type(target) in (int, str):
         request = peer.inflight.get(target)  # type: ignore[arg-type]
         if request is not None:
             request.cancel()
+        elif (shared := engine.sessions.shared) is not None and peer.session is not None:
+            shared.cancel(peer.session, target)  # type: ignore[arg-type]
     return ACCEPTED
 
 

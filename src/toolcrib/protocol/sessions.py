@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 import sys
 from collections import OrderedDict
@@ -15,10 +16,12 @@ from toolcrib.http_client import fold_address
 from toolcrib.protocol import messages, questions
 from toolcrib.protocol.messages import Id, RPCError
 from toolcrib.protocol.revisions import NEWEST_LEGACY, Revision
+from toolcrib.protocol.session_ids import SealedSession, SessionIds
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
     from toolcrib.protocol.calls import Peer, PendingRequest
+    from toolcrib.protocol.shared_sessions import SharedSessions
 
 DEFAULT_LEVEL = "info"
 MAX_SESSIONS = 10_000
@@ -33,11 +36,15 @@ MAX_UNKNOWN_BYTES = 8 * 1024 * 1024
 """The same for all sessions of callers without credentials."""
 
 
+_numbers = itertools.count(1)  # of questions: an answer that comes late is of no other question
+
+
 class Session:
     """One legacy client. `notify` sends messages that belong to no call; None while the client cannot read
     them.
 
-    The session counts for `owner`; an HTTP transport keeps `streams`, to resume them.
+    The session counts for `owner`; an HTTP transport keeps `streams`, to resume them. Other processes can
+    open its id until `until_s`. `asker` begins the ids of questions.
     """
 
     def __init__(
@@ -47,8 +54,12 @@ class Session:
         id_: str | None = None,
         owner: str = "",
         touched: Callable[[Session], None] | None = None,
+        asker: str = "ask",
+        until_s: float = 0.0,
     ) -> None:
         self.id = id_
+        self.asker = asker
+        self.until_s = until_s
         self.principal = principal
         self.owner = owner
         self.is_used = False  # since it was opened
@@ -57,6 +68,7 @@ class Session:
         self.can_ask = True
         self.capabilities: Mapping[str, Any] = {}
         self.level: str = DEFAULT_LEVEL
+        self.version = 0  # of the settings that several processes share: level and URIs
         self.subscribed: set[str] = set()
         """URIs of resources whose changes the client wants to know."""
         self._unknown: UnknownBytes | None = None
@@ -65,7 +77,6 @@ class Session:
         self.used = 0.0
         self.streams: Any = None
         self._pending: dict[Id, tuple[asyncio.Future[Reply], Question]] = {}
-        self._number = 0
         self._touched = touched
 
     @property
@@ -106,8 +117,7 @@ class Session:
             params.pop("mode", None)
         elif params.get("mode") == "url":
             params["elicitationId"] = secrets.token_urlsafe(12)
-        self._number += 1
-        id_ = f"ask-{self._number}"
+        id_ = f"{self.asker}-{next(_numbers)}"
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._pending[id_] = (future, question)
         try:
@@ -189,11 +199,14 @@ class Sessions:
     Sessions are counted per owner: a principal with credentials, or else an address. When the table is full,
     the owner with the most sessions loses one: never used since it was opened, or used longest ago. A session
     with a running call or an open stream is never dropped that way.
+
+    With several processes (`shared`) the table is a cache: a session that was dropped can be opened again.
     """
 
     def __init__(
         self,
         now: Callable[[], float],
+        ids: SessionIds | None = None,
         *,
         limit: int = MAX_SESSIONS,
         per_principal: int = MAX_PER_PRINCIPAL,
@@ -203,8 +216,10 @@ class Sessions:
         self._limit = limit
         self._per_principal = per_principal
         self.idle_s = idle_s
-        self.were_lost = False
-        """Whether a process before this one had sessions. Their clients are served without a session."""
+        self.ids = ids or SessionIds()
+        self.process = secrets.token_hex(8)
+        """The name of this process, in the ids of its sessions and questions."""
+        self.shared: SharedSessions | None = None
         self._sessions: OrderedDict[str, Session] = OrderedDict()  # least recently used first
         self._owners: dict[str, OrderedDict[str, Session]] = {}  # the same, by owner
 
@@ -214,9 +229,24 @@ class Sessions:
     def __iter__(self) -> Iterator[Session]:
         return iter(list(self._sessions.values()))
 
-    def new(self, principal: Principal, address: str | None = None) -> Session:
-        """Return a session that is not open yet. Raise RPCError if there are too many."""
+    def __contains__(self, id_: str) -> bool:
+        return id_ in self._sessions
+
+    def open(
+        self,
+        principal: Principal,
+        address: str | None,
+        revision: Revision,
+        capabilities: Mapping[str, Any],
+    ) -> Session:
+        """Open a session. Raise RPCError if there are too many."""
         self.expire()
+        kept = questions.relevant_capabilities(capabilities)
+        id_, sealed = self.ids.seal(self.process, revision, kept, principal.binding)
+        return self.keep(id_, sealed, principal, address)
+
+    def keep(self, id_: str, sealed: SealedSession, principal: Principal, address: str | None) -> Session:
+        """Add a session to the table. Raise RPCError if there are too many."""
         is_known = has_credentials(principal)
         owner = principal.binding if is_known else f"address {fold_address(address)}"
         own: Mapping[str, Session] = self._owners.get(owner, {})
@@ -227,24 +257,33 @@ class Sessions:
             if idle is None:
                 raise RPCError(messages.INTERNAL_ERROR, "Too many sessions: try again later", status=503)
             self.end(idle)
-        return Session(principal, id_=secrets.token_urlsafe(24), owner=owner, touched=self._touch)
-
-    def keep(self, session: Session) -> None:
-        id_ = session.id or ""
+        asker, until_s = f"ask-{self.process}", sealed.until_s
+        session = Session(principal, id_=id_, owner=owner, touched=self._touch, asker=asker, until_s=until_s)
+        session.open(sealed.revision, sealed.capabilities)
         session.used = self._now()
         self._sessions[id_] = session
-        self._owners.setdefault(session.owner, OrderedDict())[id_] = session
+        self._owners.setdefault(owner, OrderedDict())[id_] = session
+        return session
+
+    def get(self, id_: str) -> Session | None:
+        """Return the session of this id if it is in the table, whoever opened it."""
+        return self._sessions.get(id_)
 
     def find(self, id_: str, principal: Principal) -> Session | None:
         """Return the session of this id if this principal opened it."""
         session = self._sessions.get(id_)
         if session is None or session.principal.binding != principal.binding:
             return None
-        if not session.is_busy and self._now() - session.used > self.idle_s:
+        if not session.is_busy and self._is_over(session):
             self.end(session)
             return None
         self._touch(session)
         return session
+
+    def _is_over(self, session: Session) -> bool:
+        if self.shared is not None:
+            return self.ids.is_over(session.until_s)  # for the other processes, too
+        return self._now() - session.used > self.idle_s
 
     def expire(self) -> None:
         """Drop idle sessions."""
@@ -258,8 +297,16 @@ class Sessions:
             else:
                 self.end(session)
 
+    def drain(self, *, keeps_questions: bool) -> None:
+        """End the streams that belong to no call, and the questions unless they are kept."""
+        for session in self:
+            if session.streams is not None:
+                session.streams.own.finish()
+            if not keeps_questions:
+                session.end_questions()
+
     def close(self) -> None:
-        for session in list(self._sessions.values()):
+        for session in self:
             self.end(session)
 
     def _touch(self, session: Session) -> None:

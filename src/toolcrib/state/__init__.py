@@ -37,19 +37,19 @@ class StateHandle:
     def __init__(self, url: str = MEMORY) -> None:
         self.path = sqlite_path(url)
         self.is_shared = False
-        self.counts_together = False
+        self.is_concurrent = False
 
     def use(self, url: str) -> None:
         """Use another place, before anything is kept."""
         if not self.is_open:
             self.path = sqlite_path(url)
 
-    def share(self, folder: str | None, *, counts_together: bool = False) -> None:
+    def share(self, folder: str | None, *, is_concurrent: bool = False) -> None:
         """Share the state with other processes, in a folder of theirs if it would be in memory. With
-        `counts_together`, they count calls together."""
+        `is_concurrent`, they serve at the same time, not only one after another."""
         if self.path is None and folder is not None:
             self.path = Path(folder) / "state.db"
-        self.is_shared, self.counts_together = True, counts_together
+        self.is_shared, self.is_concurrent = True, is_concurrent
 
     @cached_property
     def engine(self) -> SQLiteState:
@@ -65,7 +65,7 @@ class StateHandle:
     @cached_property
     def counters(self) -> Counters:
         """Counts of calls: in memory, so that a call waits for no thread, unless several processes serve."""
-        return self.engine.counters if self.counts_together else MemoryCounters()
+        return self.engine.counters if self.is_concurrent else MemoryCounters()
 
     @property
     def is_open(self) -> bool:

@@ -125,6 +125,11 @@ class Transports:
     def open(self) -> None:
         """Announce changes of the lists from now on. Called on the loop that serves."""
         self._loop = asyncio.get_running_loop()
+        sessions, state = self.engine.sessions, self.engine.settings.state
+        if state.is_shared and sessions.shared is None:
+            from toolcrib.protocol.shared_sessions import SharedSessions  # few servers have several processes
+
+            sessions.shared = SharedSessions(self.engine)
         if not self._unsubscribe:
             self._unsubscribe = [self.engine.settings.state.bus.subscribe(TOPIC, self._receive_update)]
         if self.engine.settings.dynamic and len(self._unsubscribe) == 1:
@@ -142,6 +147,9 @@ class Transports:
         for unsubscribe in self._unsubscribe:
             unsubscribe()
         self._unsubscribe = []
+        if (shared := self.engine.sessions.shared) is not None:
+            shared.close()
+            self.engine.sessions.shared = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

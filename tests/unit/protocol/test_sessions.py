@@ -30,10 +30,7 @@ def clock() -> Clock:
 
 
 def open_one(sessions: Sessions, principal: Principal = ADA) -> Session:
-    session = sessions.new(principal)
-    sessions.keep(session)
-    session.open(NEWEST_LEGACY, {})
-    return session
+    return sessions.open(principal, None, NEWEST_LEGACY, {})
 
 
 def test_a_session_is_found_by_its_id_and_by_anyone_who_opened_it(clock: Clock) -> None:
@@ -85,9 +82,7 @@ def test_anyone_who_shows_nothing_is_counted_by_address(clock: Clock) -> None:
     addresses = ["192.0.2.1", "2001:db8::1", "2001:db8::2", "2001:db8:0:1::1", "2001:db8::3"]
     opened = []
     for address, principal in zip(addresses, [LOCAL, ANONYMOUS, LOCAL, ANONYMOUS, LOCAL], strict=True):
-        session = sessions.new(principal, address)
-        sessions.keep(session)
-        opened.append(session)
+        opened.append(sessions.open(principal, address, NEWEST_LEGACY, {}))
     assert list(sessions) == [opened[0], *opened[2:]]  # of one network, the oldest
 
 
@@ -97,7 +92,7 @@ def test_when_every_session_is_busy_there_is_no_room(clock: Clock) -> None:
         session = open_one(sessions, who)
         session.inflight[1] = PendingRequest(Peer(session=session), 1)
     with pytest.raises(RPCError) as refused:
-        sessions.new(Principal("ben"))
+        open_one(sessions, Principal("ben"))
     assert refused.value.status == 503
 
 
@@ -118,8 +113,8 @@ def test_a_session_expires_when_it_is_asked_for_or_another_begins(clock: Clock) 
     clock.now = 11
     assert sessions.find(second.id or "", ADA) is None
     clock.now = 21
-    sessions.new(EVE)
-    assert len(sessions) == 0
+    open_one(sessions, EVE)
+    assert len(sessions) == 1
 
 
 def test_anything_that_is_read_or_runs_does_not_expire_and_its_time_begins_when_that_ends(

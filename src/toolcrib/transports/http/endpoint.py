@@ -14,8 +14,8 @@ from weakref import WeakSet
 
 from toolcrib.errors import ConfigurationError
 from toolcrib.protocol import Engine, Reply
-from toolcrib.protocol.calls import MAX_RUNNING, ToolCall
-from toolcrib.protocol.messages import RETRY_AFTER, VERSION
+from toolcrib.protocol.calls import MAX_RUNNING, PendingRequest, ToolCall
+from toolcrib.protocol.messages import RETRY_AFTER, VERSION, RPCError
 from toolcrib.protocol.modern import REPEATED, is_marked, is_modern_header
 from toolcrib.protocol.subscriptions import Subscription
 from toolcrib.transports.eager import EagerStarter
@@ -65,12 +65,13 @@ class Endpoint:
         self.heads = HeadCache()
         self.starter: EagerStarter | None = None
         self._replay_budget = ReplayBudget()
-        self._legacy_sse = LegacySSE(engine) if engine.settings.keeps_sessions else None
+        is_alone = not engine.settings.state.is_concurrent  # a stream and its messages stay in one process
+        self._legacy_sse = LegacySSE(engine) if engine.settings.keeps_sessions and is_alone else None
 
     def drain(self, *, serves_rest: bool = False) -> None:
         """End the streams, and accept nothing new unless `serves_rest`."""
         self.is_draining = not serves_rest
-        self.engine.close()
+        self.engine.drain(serves_rest=serves_rest)
         for response in list(self._mounted):
             if response.is_open:
                 response.end()
@@ -93,10 +94,29 @@ class Endpoint:
             if head.method == "OPTIONS" and (preflight := self.hosts.allow_preflight(head.headers)):
                 return Response(200, headers=preflight)  # before authentication: it has no credentials
             head.allowed_at = request.local
+        outcome: Response | Awaitable[Response | None] | None = None
         if self.auth is not None:
-            return self.auth.admit(request)
-        request.is_admitted = True
-        return None
+            outcome = self.auth.admit(request)
+        else:
+            request.is_admitted = True
+        if self.engine.sessions.shared is not None and not isinstance(outcome, Response):
+            id_ = head.headers.get(b"mcp-session-id", b"").decode("latin-1")
+            if id_ and id_ not in self.engine.sessions and not is_modern_header(head.headers):
+                return self._load_session(outcome, request, id_)
+        return outcome
+
+    async def _load_session(
+        self, admission: Awaitable[Response | None] | None, request: Request, id_: str
+    ) -> Response | None:
+        """Have a session that another process knows in the table before the request is handled."""
+        refused = None if admission is None else await admission
+        shared = self.engine.sessions.shared
+        if refused is None and shared is not None:
+            try:
+                await shared.load(id_, request.principal, request.address)
+            except RPCError as error:
+                return error_response(error.status, error.message, RETRY_AFTER)
+        return refused
 
     def _report_health(self, head: Head) -> Response:
         """Answer a probe. It needs no credentials, and any host name will do: probes use an IP address."""
@@ -132,6 +152,9 @@ class Endpoint:
         if engine.running >= MAX_RUNNING:
             pending.refuse()
             return self.busy()
+        return self._start(pending, request)
+
+    def _start(self, pending: PendingRequest, request: Request) -> Reply | PendingResponse:
         starter = self.starter
         if starter is None:
             starter = self.starter = EagerStarter()
@@ -194,13 +217,14 @@ class Endpoint:
         id_ = headers.get(b"mcp-session-id")
         if id_ is None or is_modern_header(headers):
             return None  # sessions mean nothing to 2026-07-28
-        session = self.engine.sessions.find(id_.decode("latin-1"), request.principal)
-        if session is None and self.engine.sessions.were_lost:
-            return None
+        sessions = self.engine.sessions
+        session = sessions.find(id_.decode("latin-1"), request.principal)
         if session is None:
             return error_response(404, "Unknown session: initialize again")
         if session.streams is None:
-            session.streams = SessionStreams(self._replay_budget)
+            prefix = "" if sessions.shared is None else f"{sessions.process}."
+            has_calls = not self.engine.settings.state.is_concurrent
+            session.streams = SessionStreams(self._replay_budget, prefix=prefix, has_calls=has_calls)
         request.session = session
         request.inflight = session.inflight
         return None
@@ -231,11 +255,14 @@ class Endpoint:
             return error_response(status, message, _POST_ONLY)
         streams: SessionStreams = session.streams
         last = request.head.headers.get(b"last-event-id")
-        if last is None:
+        found = None if last is None else streams.find(last)
+        shared = self.engine.sessions.shared
+        is_of_another = shared is not None and last is not None and last.rpartition(b"-")[0].endswith(b".0")
+        if last is None or (found is None and is_of_another):  # the events of another process are not here
             if streams.own.writer is not None:
                 return error_response(409, "This session has a stream already")
-            return self._watch(SessionStreamResponse(session, streams.own, None), request)
-        found = streams.find(last)
+            ready = None if shared is None else shared.hold(session)
+            return self._watch(SessionStreamResponse(session, streams.own, None, ready), request)
         if found is None:
             return error_response(400, "Unknown event id in this session")
         asked, now = found[0].principal, request.principal
@@ -247,12 +274,14 @@ class Endpoint:
             return error_response(403, message, self.auth.challenge(scopes) if self.auth is not None else ())
         return self._watch(SessionStreamResponse(session, *found), request)
 
-    def _delete(self, request: Request) -> Response:
+    def _delete(self, request: Request) -> Reply | PendingResponse:
         refused = self._find_session(request)
         if refused is not None:
             return refused
         if request.session is None:
             return error_response(400, "Missing Mcp-Session-Id header")
+        if (shared := self.engine.sessions.shared) is not None:
+            return self._start(shared.end(request.session, request), request)
         self.engine.sessions.end(request.session)
         return Response(200)
 

@@ -217,8 +217,8 @@ class Request(Peer):
             self._hold(None)
         elif self._phase != _OVER and self.session is not None and self.session.revision.resumable_streams:
             self._open()
-            self._writer = None
-            if self._stream is not None:
+            if self._stream is not None:  # else nobody could come back for the rest
+                self._writer = None
                 self._stream.release()
 
     def _hold(self, message: bytes | None) -> None:
@@ -263,7 +263,7 @@ class Request(Peer):
             return
         self._phase = _OPEN
         self._stop_timer()
-        if self.session is not None:
+        if self.session is not None and self.session.streams.has_calls:
             self._stream = self.session.streams.new(self.principal)
             self._stream.open(self._writer, resumable=self.session.revision.resumable_streams)
         else:

@@ -50,16 +50,24 @@ class ReplayBudget:
 
 
 class SessionStreams:
-    """All streams of one session, and their latest events. The stream called `0` belongs to no request."""
+    """All streams of one session, and their latest events. The stream `own` belongs to no request.
 
-    def __init__(self, budget: ReplayBudget | None = None) -> None:
+    The names of streams begin with `prefix`, which tells processes apart. `has_calls` says whether the
+    streams of calls are among them; else they cannot be resumed.
+    """
+
+    def __init__(
+        self, budget: ReplayBudget | None = None, *, prefix: str = "", has_calls: bool = True
+    ) -> None:
+        self.has_calls = has_calls
+        self._prefix = prefix
         self._budget = budget or ReplayBudget()
         self._events: deque[tuple[EventStream, int, bytes]] = deque()
         self._bytes = 0
         self._streams: dict[str, EventStream] = {}
         self._number = 0
         self._missed = b""
-        self.own = EventStream("0", self)
+        self.own = EventStream(f"{prefix}0", self)
 
     @property
     def is_read(self) -> bool:
@@ -82,13 +90,14 @@ class SessionStreams:
         for name in done[:-MAX_KEPT_STREAMS]:
             del self._streams[name]
         self._number += 1
-        stream = self._streams[str(self._number)] = EventStream(str(self._number), self, principal)
+        name = f"{self._prefix}{self._number}"
+        stream = self._streams[name] = EventStream(name, self, principal)
         return stream
 
     def find(self, last_event_id: bytes) -> tuple[EventStream, int] | None:
         """Return the stream that an event belongs to, and the number of the event."""
         name, dash, number = last_event_id.decode("latin-1").strip().rpartition("-")
-        stream = self.own if name == "0" else self._streams.get(name)
+        stream = self.own if name == self.own.name else self._streams.get(name)
         if not dash or not (number.isascii() and number.isdigit()) or len(number) > 12:
             return None
         if stream is None or (stream.is_done and not self.events_of(stream, -1)):
@@ -176,17 +185,36 @@ class EventStream:
 
 
 class SessionStreamResponse:
-    """A stream of a session that its client reads: the session's own, or one that it resumes."""
+    """A stream of a session that its client reads: the session's own, or one that it resumes. It opens once
+    this process is `ready`."""
 
-    def __init__(self, session: Session, stream: EventStream, after: int | None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        stream: EventStream,
+        after: int | None,
+        ready: asyncio.Future[None] | None = None,
+    ) -> None:
         self._session = session
         self._stream = stream
         self._after = after
+        self._ready = ready
         self._writer: ResponseWriter | None = None
+        self._is_open = False
 
     def begin(self, writer: ResponseWriter) -> None:
         self._writer = writer
+        if self._ready is None:
+            self._open(writer)
+        else:
+            self._ready.add_done_callback(lambda _: self._open(writer))
+
+    def _open(self, writer: ResponseWriter) -> None:
+        if self._is_open or self._writer is None:
+            return
+        self._is_open = True
         if self._after is None:
+            self._stream.release()  # another one may have opened it meanwhile: the newer one goes on
             self._stream.open(writer, resumable=self._session.revision.resumable_streams)
         else:
             self._stream.resume(writer, self._after)
@@ -196,10 +224,13 @@ class SessionStreamResponse:
     def lost(self) -> None:
         if self._writer is not None:
             self._stream.lost(self._writer)
+        self._writer = None
         self._session.touch()
 
     def end(self) -> None:
         """End the stream; the client may resume it, with valid credentials."""
+        if self._writer is not None:
+            self._open(self._writer)
         if self._writer is not None and self._stream.writer is self._writer:
             self._stream.release()
         self.lost()
