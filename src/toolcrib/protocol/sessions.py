@@ -266,7 +266,7 @@ class Sessions:
         return session
 
     def get(self, id_: str) -> Session | None:
-        """Return the session of this id if it is in the table, whoever opened it."""
+        """Return the session of this id if it is in the table, for any principal."""
         return self._sessions.get(id_)
 
     def find(self, id_: str, principal: Principal) -> Session | None:

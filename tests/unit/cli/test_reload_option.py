@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
+from tests.support.clients.legacy_client import Older
 from tests.support.servers.serve_process import SOURCES, TOOLCRIB, Calling, Serving, children_of, wait_until
 from tests.unit.cli.conftest import ADD, CommandLine
 
@@ -122,20 +124,41 @@ def test_reviewed_changes_are_let_through_by_a_new_lock(cli: CommandLine) -> Non
         serving.wait_for("note: reloaded 1 tool (changed: add)")
 
 
-def test_a_legacy_client_goes_on_without_its_session(cli: CommandLine) -> None:
-    path = cli.write("tools.py", ADD)
-    message = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "tools/call",
-        "params": {"name": "add", "arguments": {"a": 1}},
-    }
+ASKS = """
+
+from toolcrib import Context
+
+@tool
+async def greet(ctx: Context) -> str:
+    '''Ask for a name.'''
+    name = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    return f"Hello, {(await ctx.ask('who', 'Who?', name))['name']}!"
+"""
+
+
+def test_a_legacy_session_goes_on_and_answers_reach_the_process_before(cli: CommandLine) -> None:
+    path = cli.write("tools.py", ADD + ASKS)
     with Serving("tools.py", "--reload", cwd=cli.folder) as serving:
-        assert serving.post(message, mcp_session_id="unknown")[0] == 404
-        path.write_text(ADD.replace("return a + b", "return a - b"))
-        serving.wait_for("note: reloaded 1 tool")
-        status, answer = serving.post(message, mcp_session_id="of the process before")
-        assert (status, answer["result"]["content"][0]["text"]) == (200, "0")
+        client = Older(urlsplit(serving.address).port or 0, elicitation={})
+        client.initialize()
+        assert client.ask("logging/setLevel", level="error").result == {}
+        asking = client.call("greet")
+        event = asking.event()
+        assert event is not None
+        assert event.id is not None  # a single process: the stream can be resumed
+        asked = next(event for event in asking.events() if event.data)
+        path.write_text(ADD.replace("return a + b", "return a - b") + ASKS)
+        serving.wait_for("note: reloaded")
+        assert client.call("add", {"a": 1, "b": 1}).result["content"][0]["text"] == "0"
+        answer = client.reply(asked.message["id"], {"action": "accept", "content": {"name": "Ada"}})
+        assert answer.status == 202
+        assert asking.result["content"][0]["text"] == "Hello, Ada!"
+        good, client.session = client.session, "unknown"
+        assert client.ask("ping").status == 404
+        client.session = good
+        assert client.end() == 200
+        assert client.ask("ping").status == 404
+    assert "Traceback" not in serving.errors
 
 
 def test_where_sockets_cannot_be_inherited_the_port_is_bound_again(cli: CommandLine) -> None:

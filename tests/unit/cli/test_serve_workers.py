@@ -74,7 +74,6 @@ def server(folder: Path) -> Iterator[Serving]:
 
 def test_the_start_message_is_printed_once(server: Serving) -> None:
     assert (server.info["workers"], server.info["tools"]) == (2, ["pid", "confirm", "slow"])
-    server.wait_for("note: workers keep no sessions")
     assert server.errors.count("Tool 'bad' takes *args") == 1
 
 
@@ -166,15 +165,6 @@ def test_a_change_reaches_the_subscribers_of_every_worker(tmp_path: Path) -> Non
         assert serving.call("sell", item="tea") == "sold"
         assert all("shop://tea" in await_line(each, b"/updated") for each in again)
     assert "Traceback" not in serving.errors
-
-
-def test_a_tool_cannot_ask_without_a_session(server: Serving) -> None:
-    facts = server.ask("initialize", protocolVersion="2025-11-25", capabilities={"elicitation": {}})
-    assert facts["serverInfo"]["name"] == "toolcrib"
-    text = server.call("confirm")
-    assert "several workers" in text
-    assert "Serve with one worker, or use a client of 2026-07-28." in text
-    assert "declare" not in text
 
 
 def test_the_configuration_of_a_worker_is_not_visible(server: Serving) -> None:

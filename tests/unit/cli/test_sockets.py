@@ -9,7 +9,7 @@ import pytest
 
 from toolcrib.cli.options import CommandError
 from toolcrib.cli.output import open_terminal
-from toolcrib.cli.serve import ServerInfo, bind_sockets, is_public, print_limits
+from toolcrib.cli.serve import ServerInfo, bind_sockets, is_public, warn_public
 from toolcrib.cli.serving import Summary
 from toolcrib.cli.workers import open_worker_sockets, share_address
 from toolcrib.transports.http.server import url_of
@@ -58,7 +58,7 @@ def test_addresses_that_are_not_loopback_are_public(bound: str, expected: bool) 
 def test_a_public_server_without_authentication_is_warned_about(capsys: pytest.CaptureFixture[str]) -> None:
     info = ServerInfo(["http://10.0.0.7:8000/mcp"], workers=1, is_public=True)
     with open_terminal(debug=False) as terminal:
-        print_limits(Summary("x", [], [], [], False), info, terminal)
+        warn_public(Summary("x", [], [], [], False), info, terminal)
     words = capsys.readouterr().err
     assert words.startswith(
         "warning: other machines can reach this server and call its tools without authentication"
@@ -69,7 +69,7 @@ def test_a_public_server_without_authentication_is_warned_about(capsys: pytest.C
 def test_a_public_server_with_keys_is_not_warned_about(capsys: pytest.CaptureFixture[str]) -> None:
     info = ServerInfo(["http://10.0.0.7:8000/mcp"], workers=1, is_public=True)
     with open_terminal(debug=False) as terminal:
-        print_limits(Summary("x", [], [], [], False, credential="KEY"), info, terminal)
+        warn_public(Summary("x", [], [], [], False, credential="KEY"), info, terminal)
     assert capsys.readouterr().err == ""
 
 
