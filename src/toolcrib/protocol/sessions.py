@@ -36,15 +36,12 @@ MAX_UNKNOWN_BYTES = 8 * 1024 * 1024
 """The same for all sessions of callers without credentials."""
 
 
-_numbers = itertools.count(1)  # of questions: an answer that comes late is of no other question
-
-
 class Session:
     """One legacy client. `notify` sends messages that belong to no call; None while the client cannot read
     them.
 
     The session counts for `owner`; an HTTP transport keeps `streams`, to resume them. Other processes can
-    open its id until `until_s`. `asker` begins the ids of questions.
+    open its id until `until_s`.
     """
 
     def __init__(
@@ -54,11 +51,10 @@ class Session:
         id_: str | None = None,
         owner: str = "",
         touched: Callable[[Session], None] | None = None,
-        asker: str = "ask",
         until_s: float = 0.0,
+        question_ids: Iterator[str] | None = None,
     ) -> None:
         self.id = id_
-        self.asker = asker
         self.until_s = until_s
         self.principal = principal
         self.owner = owner
@@ -77,6 +73,7 @@ class Session:
         self.used = 0.0
         self.streams: Any = None
         self._pending: dict[Id, tuple[asyncio.Future[Reply], Question]] = {}
+        self._question_ids = question_ids or (f"ask-{number}" for number in itertools.count(1))
         self._touched = touched
 
     @property
@@ -117,7 +114,7 @@ class Session:
             params.pop("mode", None)
         elif params.get("mode") == "url":
             params["elicitationId"] = secrets.token_urlsafe(12)
-        id_ = f"{self.asker}-{next(_numbers)}"
+        id_ = next(self._question_ids)
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._pending[id_] = (future, question)
         try:
@@ -218,7 +215,9 @@ class Sessions:
         self.idle_s = idle_s
         self.ids = ids or SessionIds()
         self.process = secrets.token_hex(8)
-        """The name of this process, in the ids of its sessions and questions."""
+        """The name of this process, in the ids of its sessions."""
+        self.question_ids: Iterator[str] | None = None
+        """The ids of all questions; None if each session has its own, for other processes send no answers."""
         self.shared: SharedSessions | None = None
         self._sessions: OrderedDict[str, Session] = OrderedDict()  # least recently used first
         self._owners: dict[str, OrderedDict[str, Session]] = {}  # the same, by owner
@@ -257,8 +256,14 @@ class Sessions:
             if idle is None:
                 raise RPCError(messages.INTERNAL_ERROR, "Too many sessions: try again later", status=503)
             self.end(idle)
-        asker, until_s = f"ask-{self.process}", sealed.until_s
-        session = Session(principal, id_=id_, owner=owner, touched=self._touch, asker=asker, until_s=until_s)
+        session = Session(
+            principal,
+            id_=id_,
+            owner=owner,
+            touched=self._touch,
+            until_s=sealed.until_s,
+            question_ids=self.question_ids,
+        )
         session.open(sealed.revision, sealed.capabilities)
         session.used = self._now()
         self._sessions[id_] = session

@@ -12,6 +12,7 @@ import logging
 import re
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import Principal
@@ -79,8 +80,7 @@ class SharedSessions:
         self._sending = 0
         self._cancelled: list[tuple[str, Id]] = []
         self.process = self._sessions.process = self._state.engine.process
-        self.is_concurrent = self._state.is_concurrent
-        """Whether others serve at the same time, not only before and after this process."""
+        self._sessions.question_ids = (f"ask-{self.process}-{number}" for number in count(1))
         bus = self._state.bus
         self._unsubscribe = [bus.subscribe(topic, self._receive) for topic in (TOPIC, self.process)]
 

@@ -74,6 +74,7 @@ def server(folder: Path) -> Iterator[Serving]:
 
 def test_the_start_message_is_printed_once(server: Serving) -> None:
     assert (server.info["workers"], server.info["tools"]) == (2, ["pid", "confirm", "slow"])
+    server.wait_for("Tool 'bad' takes *args")
     assert server.errors.count("Tool 'bad' takes *args") == 1
 
 
