@@ -21,10 +21,12 @@ import click
 import toolcrib
 from toolcrib import errors
 from toolcrib.catalog.lint import OTHERS, RULES
+from toolcrib.catalog.lint.run import GROUPS as RULE_GROUPS
 from toolcrib.cli import COMMANDS, app
 from toolcrib.config import Config
 from toolcrib.config.fields import Setting, settings_of
 from toolcrib.config.settings import Policy
+from toolcrib.registry.selection import KINDS
 
 MODULES = {
     "toolcrib.server": ["ServerSettings"],
@@ -458,4 +460,29 @@ PAGES = {
 
 def render(name: str) -> str:
     lines = [line.rstrip() for line in PAGES[name]().splitlines()]
+    return "\n".join(lines) + "\n"
+
+
+def render_rules() -> str:
+    """Return the built-in lint rules as Markdown, for docs/linting.md."""
+    lines = []
+    for group, rules in RULE_GROUPS.items():
+        lines += [
+            f"### {group}",
+            "",
+            "| code | level | looks at | meaning | why it matters | fix |",
+            "|---|---|---|---|---|---|",
+        ]
+        for rule in rules:
+            kinds = (
+                "everything"
+                if len(rule.kinds) == len(KINDS)
+                else ", ".join(f"{kind}s" for kind in rule.kinds)
+            )
+            kinds = kinds if rule.check or rule.check_all else "comments"
+            fix = rule.fix.replace("|", "\\|")
+            lines.append(f"| `{rule.code}` | {rule.level} | {kinds} | {rule.summary} | {rule.why} | {fix} |")
+        lines.append("")
+    lines += ["### From reading and building", "", "| code | meaning |", "|---|---|"]
+    lines += [f"| `{code}` | {text} |" for code, text in OTHERS.items()]
     return "\n".join(lines) + "\n"

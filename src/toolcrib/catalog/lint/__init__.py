@@ -18,7 +18,6 @@ from toolcrib.catalog.lint.run import (
     Ignored,
     Inspection,
     inspect_tools,
-    render_table,
 )
 
 __all__ = [
@@ -32,5 +31,4 @@ __all__ = [
     "Problem",
     "Rule",
     "inspect_tools",
-    "render_table",
 ]

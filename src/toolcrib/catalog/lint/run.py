@@ -36,7 +36,6 @@ from toolcrib.errors import ConfigurationError, DefinitionError, Finding, Source
 from toolcrib.options import SKILLS
 from toolcrib.registry.plugins import load_plugins
 from toolcrib.registry.resources import find_overlaps
-from toolcrib.registry.selection import KINDS
 from toolcrib.sources.source_text import parse_text, read_text
 from toolcrib.validation import codec
 
@@ -100,31 +99,6 @@ def is_known(code: str) -> bool:
 def describe_other(code: str) -> str | None:
     """Return the meaning of a code of reading and building; None if there is no such code."""
     return next((text for pattern, text in OTHERS.items() if fnmatchcase(code, pattern)), None)
-
-
-def name_kinds(rule: Rule) -> str:
-    """Return the kinds that a rule looks at: `tools`, `tools, prompts`, `everything`."""
-    return "everything" if len(rule.kinds) == len(KINDS) else ", ".join(f"{kind}s" for kind in rule.kinds)
-
-
-def render_table() -> str:
-    """Return the built-in rules as Markdown, for docs/linting.md."""
-    lines = []
-    for group, rules in GROUPS.items():
-        lines += [
-            f"### {group}",
-            "",
-            "| code | level | looks at | meaning | why it matters | fix |",
-            "|---|---|---|---|---|---|",
-        ]
-        for rule in rules:
-            fix = rule.fix.replace("|", "\\|")
-            kinds = name_kinds(rule) if rule.check or rule.check_all else "comments"
-            lines.append(f"| `{rule.code}` | {rule.level} | {kinds} | {rule.summary} | {rule.why} | {fix} |")
-        lines.append("")
-    lines += ["### From reading and building", "", "| code | meaning |", "|---|---|"]
-    lines += [f"| `{code}` | {text} |" for code, text in OTHERS.items()]
-    return "\n".join(lines) + "\n"
 
 
 # --- source files -------------------------------------------------------------------------------------

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.reference import render_rules
 from tests.support.system.plugins import install_plugin, run_with_plugin
-from toolcrib.catalog.lint import OTHERS, RULES, SUSPICIONS, render_table
+from toolcrib.catalog.lint import OTHERS, RULES, SUSPICIONS
 from toolcrib.catalog.lint.run import GROUPS, is_known
 from toolcrib.errors import DefinitionError
 
@@ -36,7 +37,7 @@ def test_the_table_in_the_docs_is_generated_from_the_rules() -> None:
     text = PAGE.read_text()
     begin, end = "<!-- rules -->\n", "<!-- end of rules -->\n"
     written = text[text.index(begin) + len(begin) : text.index(end)]
-    assert written == f"\n{render_table()}\n", "write `render_table()` there again"
+    assert written == f"\n{render_rules()}\n", "write `render_rules()` there again"
 
 
 def test_codes_of_reading_and_building_are_known() -> None:
