@@ -14,7 +14,7 @@ from toolcrib.definition import ToolDefinition
 from toolcrib.errors import DefinitionError
 from toolcrib.sources.described import describe
 from toolcrib.sources.descriptors import Descriptors, add_document
-from toolcrib.sources.descriptors.formats import decode_text
+from toolcrib.validation.formats import decode_text
 
 texts = st.text(st.characters(exclude_categories=("Cs", "Cc", "Cf", "Co", "Cn", "Zl", "Zp")), max_size=30)
 words = st.one_of(

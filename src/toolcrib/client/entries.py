@@ -489,7 +489,7 @@ def verify_file(
 
 def _read_frontmatter(data: bytes, uri: str) -> Any:
     # Delayed: few clients read skills.
-    from toolcrib.sources.descriptors.formats import parse_frontmatter
+    from toolcrib.validation.formats import parse_frontmatter
 
     try:
         return parse_frontmatter(data, Path(MAIN_FILE))

@@ -28,7 +28,7 @@ from toolcrib.registry.folders import FileEntry, Folder
 from toolcrib.registry.resources import STATIC_TTL_MS, Resource
 from toolcrib.schema.parameters import HandlerInfo
 from toolcrib.sources.base import Batch
-from toolcrib.sources.descriptors.formats import parse_frontmatter
+from toolcrib.validation.formats import parse_frontmatter
 
 MAIN_FILE = "SKILL.md"
 MAX_FILES = 512

@@ -10,7 +10,7 @@ import pytest
 
 from toolcrib.errors import SourceError
 from toolcrib.sources.descriptors import read_descriptors
-from toolcrib.sources.descriptors.formats import parse_text
+from toolcrib.validation.formats import parse_text
 
 
 def value_of(text: str) -> Any:

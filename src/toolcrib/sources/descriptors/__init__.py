@@ -28,14 +28,14 @@ from toolcrib.errors import (
 from toolcrib.names import MCP
 from toolcrib.options import OptionFields
 from toolcrib.sources.described import describe
-from toolcrib.sources.descriptors.formats import (
+from toolcrib.sources.loading import find_python_files, is_skipped_folder
+from toolcrib.validation.formats import (
     LOCK_SUFFIX,
     SUFFIXES,
     format_of,
     parse_text,
     read_text,
 )
-from toolcrib.sources.loading import find_python_files, is_skipped_folder
 
 __all__ = ["SUFFIXES", "Descriptors", "descriptor_files", "is_descriptor", "read_descriptors"]
 

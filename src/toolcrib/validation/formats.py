@@ -1,4 +1,4 @@
-"""The formats of descriptors: JSON and YAML. The only module that imports yaml.
+"""JSON and YAML files, and the frontmatter of Markdown. The only module that imports yaml.
 
 Files may not be trusted: their size and depth are limited, duplicate keys are refused, and YAML has the
 values of JSON only: `yes`, `on`, dates and `0x1F` are strings.
