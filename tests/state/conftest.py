@@ -201,6 +201,69 @@ async def redis_fleet(redis_server: Server, monkeypatch: pytest.MonkeyPatch) -> 
         await replica.close()
 
 
+class Process(NamedTuple):
+    """A process that uses PostgreSQL."""
+
+    process: str
+    database: Any
+    tasks: Any
+    values: Any
+    keys: Any
+
+
+class PostgreSQLFleet(Machine):
+    """Replicas that share PostgreSQL. Its tables take the time from a function that a test replaces."""
+
+    def __init__(self, server: Server, name: str) -> None:
+        import psycopg
+
+        from toolcrib.state.postgresql.database import migrate
+
+        self.path = server.folder
+        self.name = name
+        self.url = server.url
+        self.processes = []
+        migrate(server.url, name)
+        self.db = psycopg.connect(server.url, autocommit=True, options=f"-c search_path={name}")
+        self.db.execute("CREATE TABLE clock AS SELECT 0::bigint AS ms")
+        body = f"SELECT ms FROM {name}.clock"
+        self.db.execute(f"CREATE OR REPLACE FUNCTION now_ms() RETURNS bigint LANGUAGE sql AS '{body}'")
+        self.wall = self.uptime = FleetClock(self._write_time)
+
+    def _write_time(self, at_s: float) -> None:
+        self.db.execute("UPDATE clock SET ms = %s", [round(at_s * 1000)])
+
+    def pass_s(self, seconds: float) -> None:
+        self.wall.pass_s(seconds)
+
+    def start(self, *, is_shared: bool = False) -> Any:
+        from toolcrib.state.postgresql.database import Database
+        from toolcrib.state.postgresql.keys import PostgreSQLKeys
+        from toolcrib.state.postgresql.tasks import PostgreSQLTasks
+        from toolcrib.state.postgresql.values import PostgreSQLValues
+
+        database = Database(self.url, schema=self.name)
+        stores = (PostgreSQLTasks(database), PostgreSQLValues(database), PostgreSQLKeys(database))
+        self.processes.append(process := Process(database.process, database, *stores))
+        return process
+
+    def freeze(self, process: Any) -> None:
+        process.database.beats.clear()
+
+    async def close(self) -> None:
+        for process in self.processes:
+            await process.database.close()
+        self.db.execute(f"DROP SCHEMA {self.name} CASCADE")
+        self.db.close()
+
+
+@pytest.fixture
+async def postgresql_fleet(postgresql_server: Server) -> AsyncIterator[PostgreSQLFleet]:
+    fleet = PostgreSQLFleet(postgresql_server, f"t{token_hex(4)}")
+    yield fleet
+    await fleet.close()
+
+
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that count exactly: a machine that is busy with other things is not an outage."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, closing
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
+from tests.state.conftest import PostgreSQLFleet
 from toolcrib.state.base import AuditStore, Head, Query, Record, StateDamaged, StateUnavailable
 from toolcrib.state.sqlite.audit import SQLiteAudit
 
@@ -21,9 +22,8 @@ class Process(Protocol):
     def __call__(self) -> AuditStore: ...
 
 
-@pytest.fixture(params=["sqlite"])
-async def process(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Process]:
-    """Stores of one log, each as one process has it. An engine is another parameter."""
+@pytest.fixture
+def sqlite_process(tmp_path: Path) -> Iterator[Process]:
     opened: list[SQLiteAudit] = []
 
     def start() -> SQLiteAudit:
@@ -34,6 +34,28 @@ async def process(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     yield start
     for store in opened:
         store.close()
+
+
+@pytest.fixture
+async def postgresql_process(postgresql_fleet: PostgreSQLFleet) -> AsyncIterator[Process]:
+    from toolcrib.state.postgresql.audit import PostgreSQLAudit
+
+    opened: list[PostgreSQLAudit] = []
+
+    def start() -> PostgreSQLAudit:
+        opened.append(store := PostgreSQLAudit(postgresql_fleet.start().database))
+        return store
+
+    yield start
+    for store in opened:
+        await store.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def process(request: pytest.FixtureRequest) -> Process:
+    """Stores of one log, each as one process has it. An engine is another parameter."""
+    started: Process = request.getfixturevalue(f"{request.param}_process")
+    return started
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from toolcrib.state.base import NewTask, Status, Task
 from toolcrib.state.sqlite.file import LEASE_NS, NS
 from toolcrib.state.sqlite.state import SQLiteState
 
+SERVERS = ("postgresql",)
 HOUR_MS = 3_600_000
 LEASE_S = LEASE_NS / NS
 
@@ -71,11 +72,11 @@ async def test_the_first_end_of_a_task_is_its_last(engine: Machine) -> None:
     assert (task.status, task.outcome, task.message, task.questions) == ("cancelled", None, None, {})
 
 
-async def test_tasks_that_were_ended_from_outside_are_reported_to_their_process(machine: Machine) -> None:
-    one, two = machine.start(), machine.start()
+async def test_tasks_that_were_ended_from_outside_are_reported_to_their_process(shared: Machine) -> None:
+    one, two = shared.start(), shared.start()
     cancelled, expired, going = await create(one), await create(one, ttl_ms=100), await create(one)
     await two.tasks.cancel(cancelled, "ana")
-    machine.pass_s(1)
+    shared.pass_s(1)
     await two.tasks.renew()
     assert (await one.tasks.changes(0, ())).ended == {cancelled, expired}
     assert await status_of(two, going) == "working"
@@ -105,8 +106,8 @@ async def test_nobody_answers_or_cancels_the_tasks_of_others(engine: Machine) ->
     assert (await find(process, id_)).questions == {"a": b"1"}
 
 
-async def test_only_the_process_that_runs_a_task_ends_it(machine: Machine) -> None:
-    one, two = machine.start(), machine.start()
+async def test_only_the_process_that_runs_a_task_ends_it(shared: Machine) -> None:
+    one, two = shared.start(), shared.start()
     id_ = await create(one)
     assert not await finish(two, id_)
     assert await finish(one, id_)
@@ -134,12 +135,12 @@ async def test_open_tasks_are_counted_and_ended_ones_are_not(engine: Machine) ->
     assert await create(process, most=10, most_own=1)
 
 
-async def test_a_queued_task_is_claimed_once(machine: Machine) -> None:
-    one, two = machine.start(), machine.start()
+async def test_a_queued_task_is_claimed_once(shared: Machine) -> None:
+    one, two = shared.start(), shared.start()
     ids = []
     for _ in range(3):
         ids.append(await create(one, queue="slow"))
-        machine.pass_s(1)
+        shared.pass_s(1)
     assert await status_of(one, ids[0]) == "queued"
     assert await two.tasks.claim(["fast"]) is None
     assert await two.tasks.cancel(ids[1], "ana")
@@ -238,14 +239,14 @@ async def test_after_a_restart_of_the_machine_the_wall_clock_counts(machine: Mac
 # --- processes that die ------------------------------------------------------------------------------
 
 
-async def test_tasks_of_a_process_that_died_have_failed(machine: Machine) -> None:
-    one, two = machine.start(), machine.start()
+async def test_tasks_of_a_process_that_died_have_failed(shared: Machine) -> None:
+    one, two = shared.start(), shared.start()
     id_, ended = await create(one), await create(one)
     await finish(one, ended)
-    machine.freeze(one)
-    machine.pass_s(LEASE_S - 0.1)
+    shared.freeze(one)
+    shared.pass_s(LEASE_S - 0.1)
     assert await status_of(two, id_) == "working"
-    machine.pass_s(0.2)
+    shared.pass_s(0.2)
     task = await find(two, id_)
     assert task.status == "failed"
     assert b"-32603" in (task.outcome or b"")
@@ -261,25 +262,25 @@ async def test_tasks_of_a_machine_that_restarted_have_failed(machine: Machine) -
     assert await status_of(machine.start(), id_) == "failed"
 
 
-async def test_a_process_that_renews_its_lease_keeps_its_tasks(machine: Machine) -> None:
-    one, two = machine.start(), machine.start()
+async def test_a_process_that_renews_its_lease_keeps_its_tasks(shared: Machine) -> None:
+    one, two = shared.start(), shared.start()
     id_ = await create(one)
     for _ in range(20):
-        machine.pass_s(LEASE_S - 1)
+        shared.pass_s(LEASE_S - 1)
         await one.tasks.renew()
         await two.tasks.renew()
         assert await status_of(two, id_) == "working"
 
 
-async def test_a_process_does_not_fail_its_own_tasks(machine: Machine) -> None:
-    one = machine.start()
+async def test_a_process_does_not_fail_its_own_tasks(shared: Machine) -> None:
+    one = shared.start()
     id_ = await create(one)
-    machine.pass_s(10 * LEASE_S)
+    shared.pass_s(10 * LEASE_S)
     assert await status_of(one, id_) == "working"
 
 
-async def test_a_process_that_leaves_fails_its_own_tasks(machine: Machine) -> None:
-    one, two = machine.start(), machine.start()
+async def test_a_process_that_leaves_fails_its_own_tasks(shared: Machine) -> None:
+    one, two = shared.start(), shared.start()
     own, other = await create(one), await create(two)
     await one.tasks.leave()
     assert (await status_of(two, own), await status_of(two, other)) == ("failed", "working")

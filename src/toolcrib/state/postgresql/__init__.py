@@ -1,0 +1,1 @@
+"""State in PostgreSQL: tasks, values, keys and audit records of many machines."""
