@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,12 +21,39 @@ START_S = 20
 
 
 class Server:
-    """A server process. `folder` has its Unix socket and its files, `url` is where it answers."""
+    """A server process. `folder` has its files and its Unix socket, `url` is where it answers."""
 
-    def __init__(self, folder: Path, url: str, process: subprocess.Popen[bytes]) -> None:
+    def __init__(
+        self, folder: Path, url: str, socket: Path, command: Sequence[str], end: signal.Signals
+    ) -> None:
         self.folder = folder
         self.url = url
-        self.process = process
+        self._socket = socket
+        self._command = command
+        self._end = end
+        self.start()
+
+    def start(self) -> None:
+        """Start it; after a kill, where it was."""
+        for left in (self._socket, self._socket.with_name(f"{self._socket.name}.lock")):
+            left.unlink(missing_ok=True)
+        log = self.folder / "log"
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(self._command, stdout=output, stderr=output)
+        until = time.monotonic() + START_S
+        while "ready to accept connections" not in log.read_text(errors="replace"):
+            assert self.process.poll() is None, log.read_text(errors="replace")
+            assert time.monotonic() < until, log.read_text(errors="replace")
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        self.resume()
+        self.process.send_signal(self._end)
+        self.process.wait(START_S)
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+        self.process.wait(START_S)
 
     def pause(self) -> None:
         """Stop it, and the processes it started."""
@@ -36,9 +63,12 @@ class Server:
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
+        if self.process.poll() is not None:
+            return
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         for pid in (self.process.pid, *map(int, children)):
-            os.kill(pid, number)
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
 
 def find_postgresql(name: str) -> str:
@@ -58,70 +88,50 @@ def find_redis() -> str:
 
 @contextmanager
 def postgresql(*options: str, is_durable: bool = False) -> Iterator[Server]:
-    """Run PostgreSQL. It accepts everybody who can open its socket, as `postgres`, which root becomes: it
-    refuses root."""
+    """Run PostgreSQL, which accepts everybody. Root becomes `postgres`, as it refuses root."""
     initdb, program = find_postgresql("initdb"), find_postgresql("postgres")
     user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
     with _folder() as folder:
         if user:
             shutil.chown(folder, "postgres", "postgres")
-        data, socket = folder / "data", folder / ".s.PGSQL.5432"
-        create = [*user, initdb, "-D", str(data), "-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8"]
+        data = str(folder / "data")
+        create = [*user, initdb, "-D", data, "-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8"]
         subprocess.run(create, check=True, stdout=subprocess.DEVNULL)
         given = ["listen_addresses=", f"unix_socket_directories={folder}", *options]
         given += [] if is_durable else ["fsync=off"]
-        command = [program, "-D", str(data), *(word for option in given for word in ("-c", option))]
+        command = [*(user or ["setpriv"]), "--pdeathsig=QUIT", program, "-D", data]
+        command += [word for option in given for word in ("-c", option)]
         url = f"postgresql:///postgres?host={folder}&user=postgres"
-        with _running(
-            [*user, "--pdeathsig=QUIT", *command] if user else command, folder, signal.SIGQUIT
-        ) as process:
-            _wait_for(socket, process)
-            yield Server(folder, url, process)
+        server = Server(folder, url, folder / ".s.PGSQL.5432", command, signal.SIGQUIT)
+        try:
+            yield server
+        finally:
+            server.stop()
 
 
 @contextmanager
-def redis(*options: str, at: Path | None = None) -> Iterator[Server]:
-    """Run Redis, which keeps nothing; where another one was, if `at` is its folder."""
-    with _folder(at) as folder:
+def redis(*options: str) -> Iterator[Server]:
+    """Run Redis, which keeps nothing."""
+    with _folder() as folder:
         socket = folder / "redis"
-        command = [find_redis(), "--port", "0", "--unixsocket", str(socket), "--dir", str(folder)]
-        command += ["--save", "", "--daemonize", "no", *options]
-        with _running(["setpriv", "--pdeathsig=TERM", *command], folder, signal.SIGTERM) as process:
-            _wait_for(socket, process)
-            yield Server(folder, f"unix://{socket}", process)
+        command = ["setpriv", "--pdeathsig=TERM", find_redis(), "--port", "0", "--unixsocket", str(socket)]
+        command += ["--dir", str(folder), "--save", "", "--daemonize", "no", *options]
+        server = Server(folder, f"unix://{socket}", socket, command, signal.SIGTERM)
+        try:
+            yield server
+        finally:
+            server.stop()
 
 
 @contextmanager
-def _folder(at: Path | None = None) -> Iterator[Path]:
+def _folder() -> Iterator[Path]:
     """Make a folder whose sockets have short names, which all users can enter."""
-    folder = Path(tempfile.mkdtemp(prefix="toolcrib-", dir="/tmp")) if at is None else at
-    folder.mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="toolcrib-", dir="/tmp"))
     folder.chmod(0o755)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _running(command: Sequence[str], folder: Path, end: signal.Signals) -> Iterator[subprocess.Popen[bytes]]:
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        yield process
-    finally:
-        process.send_signal(signal.SIGCONT)
-        process.send_signal(end)
-        process.wait(START_S)
-
-
-def _wait_for(socket: Path, process: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + START_S
-    while not socket.exists():
-        log = (socket.parent / "log").read_text(errors="replace")
-        assert process.poll() is None, log
-        assert time.monotonic() < until, log
-        time.sleep(0.01)
 
 
 @pytest.fixture(scope="session")
