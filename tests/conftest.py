@@ -48,7 +48,7 @@ before any other tests. Otherwise a worker runs the tests of one file."""
 pytest_plugins = [
     "tests.support.servers.api_server",
     "tests.support.servers.scripted_http_server",
-    "tests.support.system.engines",
+    "tests.support.system.shared_engines",
 ]
 
 

@@ -42,7 +42,7 @@ async def make(redis_server: Server) -> AsyncIterator[Make]:
 
 
 @pytest.fixture
-def own_server() -> Iterator[Server]:
+def own_server(redis_server: Server) -> Iterator[Server]:
     """A server that a test may stop."""
     with redis() as server:
         yield server

@@ -43,7 +43,7 @@ async def make(postgresql_server: Server) -> AsyncIterator[Make]:
 
 
 @pytest.fixture
-def own_server() -> Iterator[Server]:
+def own_server(postgresql_server: Server) -> Iterator[Server]:
     """A durable server that a test may stop."""
     with postgresql(is_durable=True) as server:
         yield server

@@ -54,7 +54,7 @@ def running(*command: str, port: int, user: str | None = None) -> Iterator[None]
             process.wait(10)
 
 
-async def test_after_a_fail_over_replicas_find_the_new_primary(tmp_path: Path) -> None:
+async def test_after_a_fail_over_replicas_find_the_new_primary(redis_server: Server, tmp_path: Path) -> None:
     from toolcrib.state.redis.counters import RedisCounters
     from toolcrib.state.redis.server import Redis
 

@@ -1,4 +1,7 @@
-"""PostgreSQL and Redis, started in a temporary folder from the system's packages."""
+"""PostgreSQL and Redis, started in a temporary folder from the system's packages.
+
+`python dev.py fleet` and the benchmark use this too, so it needs no test library.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,11 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-import pytest
-
-from tests.support.system.requires import lack
-
 START_S = 20
+
+
+class MissingServerError(RuntimeError):
+    """A server or its driver is not installed."""
 
 
 class Server:
@@ -75,14 +78,18 @@ def find_postgresql(name: str) -> str:
     """Return the path of a program of PostgreSQL, which Debian keeps out of the PATH."""
     found = shutil.which(name) or max(map(str, Path("/usr/lib/postgresql").glob(f"*/bin/{name}")), default="")
     if not found or find_spec("psycopg") is None:
-        lack("PostgreSQL or psycopg is missing: apt-get install postgresql; pip install 'toolcrib[fleet]'")
+        raise MissingServerError(
+            "PostgreSQL or psycopg is missing: apt-get install postgresql; pip install 'toolcrib[fleet]'"
+        )
     return found
 
 
 def find_redis() -> str:
     found = os.environ.get("TOOLCRIB_REDIS_BINARY") or shutil.which("redis-server")
     if not found or find_spec("hiredis") is None:
-        lack("Redis or hiredis is missing: apt-get install redis-server; pip install 'toolcrib[fleet]'")
+        raise MissingServerError(
+            "Redis or hiredis is missing: apt-get install redis-server; pip install 'toolcrib[fleet]'"
+        )
     return found
 
 
@@ -132,15 +139,3 @@ def _folder() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture(scope="session")
-def redis_server() -> Iterator[Server]:
-    with redis() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def postgresql_server() -> Iterator[Server]:
-    with postgresql() as server:
-        yield server
