@@ -31,7 +31,7 @@ from toolcrib.sources.foreign.recognition import identity_of
 from toolcrib.sources.modules import BYPASSED
 from toolcrib.sources.targets import settings_files
 
-_IDENTITY = ("version", "title", "instructions", "page_size", "log_arguments", "errors", "tasks", "state")
+_IDENTITY = ("version", "title", "instructions", "page_size", "log_arguments", "errors", "tasks", "state", "fleet")
 
 
 @dataclass(slots=True)
@@ -142,8 +142,7 @@ def load_for_serving(
         loaded.check_config()  # otherwise all findings are shown
     settings = {key: value for key in _IDENTITY if (value := loader.first_setting(key)) is not None}
     adopted = identity_of(found) if (found := _find_adopted(tools)) is not None else {}
-    server.settings = replace(server.settings, **{**adopted, **settings, **identity})
-    server.storage.use(server.settings.state)
+    server.use_settings(replace(server.settings, **{**adopted, **settings, **identity}))
     server.dispatcher.keeps_results = server.settings.keeps_sessions
     _configure_search(server, search, loader.configs)
     for kind, registry in registries_of(server).items():

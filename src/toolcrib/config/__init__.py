@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from toolcrib.config.fields import Settings, TableReader, names_of, parse_toml, read_text, setting, show
-from toolcrib.config.settings import Policy, Tasks
+from toolcrib.config.settings import Fleet, Policy, Tasks
 from toolcrib.errors import ConfigurationError, Finding, Level, suggest
 from toolcrib.options import MAX_TIMEOUT_S, MIN_RESULT_TOKENS
 from toolcrib.sources.targets import FILE_NAME, resolve_target
@@ -181,6 +181,7 @@ class Config(Settings):
     publish: PublishConfig = PublishConfig()
     tasks: Tasks | None = None
     state: str | None = setting(None, key="state.url")
+    fleet: Fleet | None = None
     cache: Path | None = setting(None, key="catalog.cache")
     log_format: Literal["text", "json"] | None = setting(None, key="log.format")
     policy: Policy | None = setting(None, key=None)
@@ -188,6 +189,11 @@ class Config(Settings):
     exclude: tuple[str, ...] = setting((), key="tools.exclude")
     switches: Mapping[str, bool] = setting({}, key="tools.enable_GROUP_tools", pattern=_SWITCH)
     lines: Mapping[str, int] = setting({}, key=None)
+
+    def find_conflicts(self) -> Iterator[ConfigurationError]:
+        if self.fleet is not None and self.state is not None:
+            hint = "remove [state]: a fleet keeps its state in PostgreSQL and Redis"
+            yield ConfigurationError("cannot be combined with [fleet]", key="state.url", hint=hint)
 
     def choose(self, tools: Sequence[Component]) -> tuple[list[Component], list[Finding]]:
         """Return the tools that `include` and `exclude` select, and findings for keys that match no tool."""

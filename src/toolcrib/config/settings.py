@@ -50,6 +50,7 @@ SERVER_SECTIONS = [
     "publish",
     "tasks",
     "state",
+    "fleet",
     "catalog",
     "log",
     "tools",
@@ -280,6 +281,45 @@ class Tasks(Settings):
     max_open: int = setting(1_000, least=1, most=1_000_000)
     max_open_per_principal: int = setting(100, least=1, most=1_000_000)
     max_kept_bytes: int = setting(2**30, least=100_000, most=2**40)
+
+
+_OUTAGE = Literal["deny", "local", "allow"]
+_REFERENCE = {"regex": r"(?:env:[A-Za-z_][A-Za-z0-9_]*|file:.+)", "expected": "a reference such as 'env:NAME' or 'file:PATH'"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outage(Settings):
+    """What a replica does while a shared server is away.
+
+    `rate`, `budget` and `concurrency` are about Redis, which counts calls: "local" counts this replica's share
+    of a limit, "deny" refuses calls that have such a limit, "allow" does not count. After `keys_hold_s` without
+    PostgreSQL no API key is accepted.
+    """
+
+    rate: _OUTAGE = "local"
+    budget: _OUTAGE = "local"
+    concurrency: _OUTAGE = "local"
+    keys_hold_s: float = setting(60.0, least=1, most=3600)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet(Settings):
+    """Replicas on many machines that share PostgreSQL (tasks, keys, values, audit records) and Redis (counts and
+    notices).
+
+    `postgres` and `redis` say where the URL of each is: `env:NAME` is a variable, `file:PATH` a file. `name`
+    begins all keys in Redis; `db_schema` is that of the tables. `key_file` has the secret that encrypts what is
+    shared, one to a line: the first is current, further ones still open what they sealed. A call waits for Redis
+    for at most `call_timeout_ms`.
+    """
+
+    postgres: str = setting(**_REFERENCE)
+    redis: str = setting(**_REFERENCE)
+    key_file: Path | str
+    name: str = setting("toolcrib", regex=r"[a-z][a-z0-9_-]{0,31}", expected="a short name in lower case")
+    db_schema: str = setting("toolcrib", regex=r"[a-z_][a-z0-9_]{0,62}", expected="the name of a schema", key="schema")
+    call_timeout_ms: int = setting(50, least=5, most=10_000)
+    outage: Outage = Outage()
 
 
 METRICS_SCOPE = "metrics:read"

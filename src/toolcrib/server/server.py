@@ -275,12 +275,23 @@ class MCPServer(Registration):
     @cached_property
     def storage(self) -> StateHandle:
         """The state of this server: tasks, kept results, what tools keep for their callers."""
-        return StateHandle(self.settings.state)
+        if self.settings.fleet is None:
+            return StateHandle(self.settings.state)
+        from toolcrib.fleet.state import FleetHandle  # delayed: most servers are one process
+
+        return FleetHandle(self.settings.fleet)
 
     @cached_property
     def caller_states(self) -> CallerStates:
         """What tools keep for their callers."""
         return CallerStates(self.storage)
+
+    def use_settings(self, settings: ServerSettings) -> None:
+        """Replace the settings, before the server starts."""
+        self.settings = settings
+        self.__dict__.pop("storage", None)  # it may be elsewhere now
+        if self.enforcer is not None:
+            self.enforce(self.enforcer.policy)
 
     async def start(self) -> None:
         """Seal the registry (unless dynamic), build all tools, enter the lifespan, and open the applications.
@@ -311,6 +322,7 @@ class MCPServer(Registration):
                 self.enforcer.warn_unmatched(self.dispatcher.published())
             elif self.enforcer is not None and (wrong := self.enforcer.check(self.dispatcher.published())):
                 raise wrong[0]
+            await self.storage.open()
             if self.dispatcher.pipeline is not None:
                 await self.dispatcher.pipeline.open()
             if self.dispatcher.tool_search is not None:

@@ -15,7 +15,7 @@ from toolcrib.registry.registry import OnDuplicate
 from toolcrib.state import MEMORY, sqlite_path
 
 if TYPE_CHECKING:
-    from toolcrib.config.settings import Tasks
+    from toolcrib.config.settings import Fleet, Tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,8 @@ class ServerSettings:
     tools that search and call the others, unless `search` is "never"; with "always", every list is. A result
     of more than `max_result_tokens` loses whole items from the end of its longest list; with
     `large_results="link"` the whole is kept for an hour, and linked. `tasks` are the settings of tools with
-    the option `task`.
+    the option `task`. `state` is the URL of what outlives a call; replicas on several machines share a `fleet`
+    instead.
     """
 
     dynamic: bool = False
@@ -61,6 +62,7 @@ class ServerSettings:
     large_results: LargeResults = "shorten"
     tasks: Tasks | None = None
     state: str = MEMORY
+    fleet: Fleet | None = None
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -105,6 +107,7 @@ class SettingFields(TypedDict, total=False):
     large_results: LargeResults
     tasks: Tasks | None
     state: str
+    fleet: Fleet | None
 
 
 ARGUMENT_NAMES = ("name", "core_engine", "policy", "middleware", "lifespan", *SettingFields.__annotations__)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.errors import ConfigurationError
 from toolcrib.state.memory import MemoryBus, MemoryCounters
@@ -39,11 +39,6 @@ class StateHandle:
         self.is_shared = False
         self.is_concurrent = False
 
-    def use(self, url: str) -> None:
-        """Use another place, before anything is kept."""
-        if not self.is_open:
-            self.path = sqlite_path(url)
-
     def share(self, folder: str | None, *, is_concurrent: bool = False) -> None:
         """Share the state with other processes, in a folder of theirs if it would be in memory. With
         `is_concurrent`, they serve at the same time, not only one after another."""
@@ -66,6 +61,13 @@ class StateHandle:
     def counters(self) -> Counters:
         """Counts of calls: in memory, so that a call waits for no thread, unless several processes serve."""
         return self.engine.counters if self.is_concurrent else MemoryCounters()
+
+    async def open(self) -> None:
+        """Connect to what other processes share, if the server cannot start without it."""
+
+    def report(self) -> dict[str, Any]:
+        """Return what `/ready` says about the state: nothing about a file of this machine."""
+        return {}
 
     @property
     def is_open(self) -> bool:

@@ -1,0 +1,121 @@
+"""The state of a replica: engines on PostgreSQL and Redis, opened from the settings of a fleet."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from toolcrib.config.settings import Fleet
+from toolcrib.errors import ConfigurationError
+from toolcrib.fleet.membership import Membership
+from toolcrib.fleet.shares import ShareCounters
+from toolcrib.state import StateHandle
+from toolcrib.state.base import Counters, KeyValue, TaskStore
+from toolcrib.state.sealed import SealedTasks, SealedValues, Sealer, derive_key, read_key_file
+
+_MISSING = "install it: pip install 'toolcrib[fleet]'"
+
+
+def resolve_reference(reference: str, key: str) -> str:
+    """Return the text that `env:NAME` or `file:PATH` refers to. Raise ConfigurationError."""
+    kind, _, name = reference.partition(":")
+    if kind == "env":
+        value = os.environ.get(name, "")
+        if not value.strip():
+            raise ConfigurationError(f"the variable {name} is not set", key=key)
+        return value.strip()
+    try:
+        return Path(name).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"cannot read {name}: {error}", key=key) from None
+
+
+class FleetState:
+    """All shared state of one replica. `process` owns its leases, tasks and streams."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        try:
+            from toolcrib.state.postgresql.audit import PostgreSQLAudit
+            from toolcrib.state.postgresql.database import Database
+            from toolcrib.state.postgresql.keys import PostgreSQLKeys
+            from toolcrib.state.postgresql.tasks import PostgreSQLTasks
+            from toolcrib.state.postgresql.values import PostgreSQLValues
+            from toolcrib.state.redis.bus import RedisBus
+            from toolcrib.state.redis.counters import RedisCounters
+            from toolcrib.state.redis.server import Redis
+        except ModuleNotFoundError as error:
+            raise ConfigurationError(f"a fleet needs {error.name}", key="fleet", hint=_MISSING) from None
+        self.fleet = fleet
+        self.process = secrets.token_hex(8)
+        self.secrets = read_key_file(Path(fleet.key_file))
+        self.redis = Redis(
+            resolve_reference(fleet.redis, "fleet.redis"),
+            fleet.name,
+            self.process,
+            timeout_s=fleet.call_timeout_ms / 1000,
+        )
+        postgres = resolve_reference(fleet.postgres, "fleet.postgres")
+        self.database = Database(postgres, schema=fleet.db_schema, process=self.process)
+        self.reports: dict[str, Any] = {}
+        """What this replica tells the others about itself, such as the version of the keys that it knows."""
+        self.members = Membership(self.database, self._facts)
+        alone = ShareCounters(
+            self.process, lambda: self.members.live, lambda key: counters.count_held(key), fleet.outage
+        )
+        self.counters: Counters = (counters := RedisCounters(self.redis, alone))
+        self.bus = RedisBus(self.redis)
+        self.tasks: TaskStore = SealedTasks(PostgreSQLTasks(self.database), Sealer(self.secrets, "tasks"))
+        self.values: KeyValue = SealedValues(PostgreSQLValues(self.database), Sealer(self.secrets, "values"))
+        self.keys = PostgreSQLKeys(self.database)
+        self.audit = PostgreSQLAudit(self.database)
+
+    def modes(self) -> dict[str, str]:
+        """Return how this replica works with each server: `shared`, or `alone` while it is away."""
+        breakers = {"redis": self.redis.breaker, "postgres": self.database.breaker}
+        return {name: "alone" if breaker.is_open else "shared" for name, breaker in breakers.items()}
+
+    def _facts(self) -> Mapping[str, Any]:
+        return {"modes": self.modes(), **self.reports}
+
+    async def open(self) -> None:
+        """Connect to both. Raise ConfigurationError or StateUnavailable: a replica does not start alone."""
+        await self.redis.open()
+        await self.database.open()
+        await self.members.renew()
+
+    async def close(self) -> None:
+        await self.audit.close()
+        await self.database.close()
+        await self.redis.close()
+
+
+class FleetHandle(StateHandle):
+    """The state of a server that is a replica."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        super().__init__()
+        self.fleet = fleet
+        self.is_shared = self.counts_together = True
+
+    def share(self, folder: str | None, *, counts_together: bool = False) -> None:
+        """Do nothing: each worker is a replica."""
+
+    @cached_property
+    def engine(self) -> FleetState:  # type: ignore[override]
+        return FleetState(self.fleet)
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """The secrets that seal what clients keep: sessions, and the state of calls that wait for answers."""
+        return tuple(derive_key(secret, "clients") for secret in self.engine.secrets)
+
+    async def open(self) -> None:
+        await self.engine.open()
+
+    def report(self) -> dict[str, Any]:
+        """Return what `/ready` says about the engines."""
+        return {"modes": self.engine.modes(), "live": len(self.engine.members.live)}
