@@ -271,7 +271,7 @@ _TYPES: dict[Any, tuple[tuple[Any, ...], str]] = {
 }
 """What values are given for a type hint, and how it is called in messages."""
 _ITEMS: dict[Any, str] = {str: " of strings", bool: " of True or False", Mapping: " of dicts"}
-_LATER = dict.fromkeys(("Tasks", "Timeouts"), Any)
+_LATER = dict.fromkeys(("Fleet", "Tasks", "Timeouts"), Any)
 """Types that are imported when they are used; they are checked there."""
 _EXPECTED = {
     "icons": "a list of dicts with 'src'",

@@ -31,7 +31,17 @@ from toolcrib.sources.foreign.recognition import identity_of
 from toolcrib.sources.modules import BYPASSED
 from toolcrib.sources.targets import settings_files
 
-_IDENTITY = ("version", "title", "instructions", "page_size", "log_arguments", "errors", "tasks", "state", "fleet")
+_IDENTITY = (
+    "version",
+    "title",
+    "instructions",
+    "page_size",
+    "log_arguments",
+    "errors",
+    "tasks",
+    "state",
+    "fleet",
+)
 
 
 @dataclass(slots=True)

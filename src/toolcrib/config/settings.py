@@ -284,16 +284,23 @@ class Tasks(Settings):
 
 
 _OUTAGE = Literal["deny", "local", "allow"]
-_REFERENCE = {"regex": r"(?:env:[A-Za-z_][A-Za-z0-9_]*|file:.+)", "expected": "a reference such as 'env:NAME' or 'file:PATH'"}
+_REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+")
+
+
+def _check_reference(value: Any) -> str:
+    """Return a reference. Raise ValueError for anything else, without the value: it may be the secret."""
+    if not isinstance(value, str) or not _REFERENCE.fullmatch(value):
+        raise ValueError("must be a reference such as 'env:NAME' or 'file:PATH', and not the URL itself")
+    return value
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outage(Settings):
     """What a replica does while a shared server is away.
 
-    `rate`, `budget` and `concurrency` are about Redis, which counts calls: "local" counts this replica's share
-    of a limit, "deny" refuses calls that have such a limit, "allow" does not count. After `keys_hold_s` without
-    PostgreSQL no API key is accepted.
+    `rate`, `budget` and `concurrency` are about Redis, which counts calls: "local" counts this replica's
+    share of a limit, "deny" refuses calls that have such a limit, "allow" does not count. After
+    `keys_hold_s` without PostgreSQL no API key is accepted.
     """
 
     rate: _OUTAGE = "local"
@@ -304,20 +311,22 @@ class Outage(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Fleet(Settings):
-    """Replicas on many machines that share PostgreSQL (tasks, keys, values, audit records) and Redis (counts and
-    notices).
+    """Replicas on many machines that share PostgreSQL (tasks, keys, values, audit records) and Redis (counts
+    and notices).
 
     `postgres` and `redis` say where the URL of each is: `env:NAME` is a variable, `file:PATH` a file. `name`
-    begins all keys in Redis; `db_schema` is that of the tables. `key_file` has the secret that encrypts what is
-    shared, one to a line: the first is current, further ones still open what they sealed. A call waits for Redis
-    for at most `call_timeout_ms`.
+    begins all keys in Redis; `db_schema` is that of the tables. `key_file` has the secrets that encrypt what
+    is shared, one to a line: the first is current, the others still open what they sealed. A call waits for
+    Redis for at most `call_timeout_ms`.
     """
 
-    postgres: str = setting(**_REFERENCE)
-    redis: str = setting(**_REFERENCE)
+    postgres: str = setting(convert=_check_reference)
+    redis: str = setting(convert=_check_reference)
     key_file: Path | str
     name: str = setting("toolcrib", regex=r"[a-z][a-z0-9_-]{0,31}", expected="a short name in lower case")
-    db_schema: str = setting("toolcrib", regex=r"[a-z_][a-z0-9_]{0,62}", expected="the name of a schema", key="schema")
+    db_schema: str = setting(
+        "toolcrib", regex=r"[a-z_][a-z0-9_]{0,62}", expected="the name of a schema", key="schema"
+    )
     call_timeout_ms: int = setting(50, least=5, most=10_000)
     outage: Outage = Outage()
 

@@ -1,1 +1,1 @@
-"""Replicas on many machines: shared state behind breakers, membership, and what a replica does in an outage."""
+"""Replicas on many machines: shared state, membership, and what a replica does in an outage."""

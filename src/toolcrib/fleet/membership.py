@@ -89,11 +89,8 @@ def mark_draining(db: Transaction, process: str) -> bool:
     return db.run("UPDATE @replica SET draining = true WHERE process = %(process)s", process=process) > 0
 
 
-async def wait_until_known(
-    database: Database, fact: str, version: int, *, within_s: float
-) -> list[Replica]:
-    """Wait until every live replica reports at least a version, and return those that do not in time. One that
-    is not seen for as long accepts no keys any more."""
+async def wait_until_known(database: Database, fact: str, version: int, *, within_s: float) -> list[Replica]:
+    """Wait until every live replica reports at least a version. Return those that do not in time."""
     end_s = time.monotonic() + within_s
     while True:
         replicas = await database.run(read_replicas)

@@ -1,4 +1,4 @@
-"""Counts of one replica while Redis is away: its share of each limit, so that all replicas together stay within it."""
+"""Counts of a replica while Redis is away: its share of each limit, so that all together stay within it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ RETRY_MS = 1_000
 class ShareCounters(MemoryCounters):
     """MemoryCounters over shares of limits.
 
-    A share is the limit divided by the number of live replicas. If there are fewer calls than replicas, the
-    replicas with the highest hashes of (replica, limit) get one each. Rates begin used up, and slots that were
+    A share is the limit divided by the number of live replicas. If there are fewer calls than replicas,
+    those with the highest hashes of (replica, limit) get one each. Rates begin used up, and slots that were
     taken in Redis count against the share.
     """
 

@@ -99,9 +99,9 @@ class FleetHandle(StateHandle):
     def __init__(self, fleet: Fleet) -> None:
         super().__init__()
         self.fleet = fleet
-        self.is_shared = self.counts_together = True
+        self.is_shared = self.is_concurrent = True
 
-    def share(self, folder: str | None, *, counts_together: bool = False) -> None:
+    def share(self, folder: str | None, *, is_concurrent: bool = False) -> None:
         """Do nothing: each worker is a replica."""
 
     @cached_property

@@ -3,6 +3,6 @@
 from toolcrib.policy import Limit, Policy, Rule
 """
 
-from toolcrib.config.settings import Audit, Auth, Limit, OAuth, Policy, Rule, Tasks, Telemetry
+from toolcrib.config.settings import Audit, Auth, Fleet, Limit, OAuth, Outage, Policy, Rule, Tasks, Telemetry
 
-__all__ = ["Audit", "Auth", "Limit", "OAuth", "Policy", "Rule", "Tasks", "Telemetry"]
+__all__ = ["Audit", "Auth", "Fleet", "Limit", "OAuth", "Outage", "Policy", "Rule", "Tasks", "Telemetry"]

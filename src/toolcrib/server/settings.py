@@ -34,8 +34,8 @@ class ServerSettings:
     tools that search and call the others, unless `search` is "never"; with "always", every list is. A result
     of more than `max_result_tokens` loses whole items from the end of its longest list; with
     `large_results="link"` the whole is kept for an hour, and linked. `tasks` are the settings of tools with
-    the option `task`. `state` is the URL of what outlives a call; replicas on several machines share a `fleet`
-    instead.
+    the option `task`. `state` is the URL of what outlives a call; replicas on several machines share a
+    `fleet` instead.
     """
 
     dynamic: bool = False
@@ -72,12 +72,16 @@ class ServerSettings:
         if self.page_size is not None and self.page_size < 1:
             raise ConfigurationError(f"must be at least 1, got {self.page_size!r}", key="page_size")
         sqlite_path(self.state)
-        if self.tasks is not None:
-            from toolcrib.config.settings import Tasks  # start-up time: few servers have tasks
+        if self.tasks is not None or self.fleet is not None:
+            from toolcrib.config.settings import Fleet, Tasks  # start-up time: few servers have them
 
-            if not isinstance(self.tasks, Tasks):
-                problem = f"must be Tasks(...) of toolcrib.policy or None, got {self.tasks!r}"
-                raise ConfigurationError(problem, key="tasks")
+            for key, value, kind in (("tasks", self.tasks, Tasks), ("fleet", self.fleet, Fleet)):
+                if value is not None and not isinstance(value, kind):
+                    problem = f"must be {kind.__name__}(...) of toolcrib.policy or None, got {value!r}"
+                    raise ConfigurationError(problem, key=key)
+        if self.fleet is not None and self.state != MEMORY:
+            hint = "remove state: a fleet keeps its state in PostgreSQL and Redis"
+            raise ConfigurationError("cannot be combined with a fleet", key="state", hint=hint)
 
 
 class SettingFields(TypedDict, total=False):

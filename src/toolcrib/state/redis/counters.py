@@ -110,6 +110,10 @@ class RedisCounters:
         except RuntimeError:  # the loop is closed: with the next renewal
             self._is_flush_due = False
 
+    def count_held(self, key: str) -> int:
+        """Return how many slots of a limit this process has."""
+        return sum(slots.count(key) for slots in list(self._held.values()))
+
     async def usage(self, limits: Limits) -> Sequence[int]:
         future: asyncio.Future[Sequence[int]] = asyncio.get_running_loop().create_future()
 
