@@ -81,7 +81,6 @@ class I(IntEnum):
 class F(Flag):
     R = auto()
     W = auto()
-    RW = R | W
 def tool(a: A, s: S, i: I, f: F, d: S = S.ONE, e: str = S.TWO.value): ...
 
 ### enum with methods

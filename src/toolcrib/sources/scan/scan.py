@@ -382,28 +382,29 @@ class _Scanner:
     def _report_empty(self, places: Sequence[str | None]) -> None:
         """Report targets of which there are no tools and no findings: the likely reason, and what to do."""
         touched = {*places, *(finding.file for finding in self.findings)}
+        looked = "looked for @tool, @server.tool, applications, tool objects and TOOL_DEFINITIONS"
         for target in self.targets if None not in touched else ():
             files = [self.files[path] for path in target.files if path in self.files]
             reached = [*target.files, *(file.path for file in self._reach(files))]
             if target.described is not None or not touched.isdisjoint(map(str, reached)):
                 continue
-            for path in [] if files else target.files[:10]:  # for functions that could be tools
+            path = target.files[0] if len(target.files) == 1 else None
+            code, text, hint = (
+                "no-tools",
+                f"{target.label} has no tools: {looked}",
+                "mark functions with @tool",
+            )
+            if path is not None:
                 self._open(path)
-            functions = [
-                (path, name)
-                for path in target.files
-                for name, binding in (_last_bindings(self.files[path]) if path in self.files else ())
-                if binding.kind == "function" and not name.startswith("_")
-            ]
-            looked = "looked for @tool, @server.tool, applications, tool objects and TOOL_DEFINITIONS"
-            text, hint = f"{target.label} has no tools: {looked}", "mark functions with @tool"
-            code, place = "no-tools", str(target.files[0]) if len(target.files) == 1 else None
-            if functions:
-                path, first = functions[0]
-                text = f"{len(functions)} function{'s' * (len(functions) > 1)} found, none marked: {looked}"
-                hint = f"add @tool, or name one, {path.name}:{first}"
-                code, place = "no-marked-tools", str(path)
-            self.findings.append(Finding(code, "error", text, file=place, hint=hint))
+                bindings = _last_bindings(self.files[path]) if path in self.files else ()
+                functions = [name for name, item in bindings if item.kind == "function" and name[0] != "_"]
+                if functions:
+                    count = f"{len(functions)} function{'s' * (len(functions) > 1)}"
+                    code, text = "no-marked-tools", f"{count} found, none marked: {looked}"
+                    hint = f"add @tool, or name one, {path.name}:{functions[0]}"
+            self.findings.append(
+                Finding(code, "error", text, file=None if path is None else str(path), hint=hint)
+            )
 
 
 def _last_bindings(file: SourceFile) -> list[tuple[str, Binding]]:

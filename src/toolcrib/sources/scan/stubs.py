@@ -124,9 +124,15 @@ def quiet() -> Iterator[None]:
 class Entry:
     """A class, or the reason why it cannot be made. `trail` has what is uncertain about its fields."""
 
+    node: ast.ClassDef
+    scope: Scope
     trail: Trail = field(default_factory=Trail)
     cls: Any = None
     error: Unresolved | None = None
+
+    def refuse(self, words: str, line: int | None = None) -> Unresolved:
+        hint = "register the tool at run time"
+        return Unresolved(f"class '{self.node.name}' {words}", line or self.node.lineno, hint=hint)
 
 
 class Stubs:
@@ -209,19 +215,19 @@ class Stubs:
         it cannot be made, or is being made."""
         entry = self._entries.get(id(node))
         if entry is None:
-            entry = self._entries[id(node)] = Entry()
-            words, hint = f"class '{node.name}' refers to itself", "register the tool at run time"
-            entry.error = Unresolved(words, hint=hint)  # as long as it is being made
+            entry = self._entries[id(node)] = Entry(node, scope)
+            entry.error = entry.refuse("refers to itself")  # as long as it is being made
+            entry.error.line = None
             self._nesting += 1
             try:
                 if self._nesting > MAX_NESTING:
-                    raise _refuse(node, "is reached through too many others")
-                entry.cls, entry.error = self._assemble(node, scope, entry.trail), None
+                    raise entry.refuse("is reached through too many others")
+                entry.cls, entry.error = self._assemble(entry), None
             except Unresolved as error:
                 entry.error = error
             except Exception as error:  # dataclasses, typing and pydantic refuse classes in many ways
                 words = str(error).partition("\n")[0] or type(error).__name__
-                entry.error = _refuse(node, f"is refused at run time: {words}")
+                entry.error = entry.refuse(f"is refused at run time: {words}")
             finally:
                 self._nesting -= 1
         trail.findings |= entry.trail.findings
@@ -229,15 +235,18 @@ class Stubs:
             raise Unresolved(entry.error.message, entry.error.line, hint=entry.error.hint)
         return entry.cls
 
-    def _assemble(self, node: ast.ClassDef, scope: Scope, trail: Trail) -> Any:
+    def _assemble(self, entry: Entry) -> Any:
+        node, scope, trail = entry.node, entry.scope, entry.trail
         evaluate, site = self.evaluator.evaluate, Site(scope)
         if len(node.body) > MAX_STATEMENTS:
-            raise _refuse(node, "has too many members")
+            raise entry.refuse("has too many members")
+        if any(item.arg in (None, "metaclass") for item in node.keywords):
+            raise entry.refuse("has a metaclass")
         bases = tuple(evaluate(item, replace(site, is_hint=True), trail) for item in node.bases)
         is_enum = any(isinstance(base, type) and issubclass(base, enum.Enum) for base in bases)
-        _check_code(node, scope, _ENUM_CODE if is_enum else _DESCRIBING)
-        if any(item.arg in (None, "metaclass") for item in node.keywords):
-            raise _refuse(node, "has a metaclass")
+        is_dict, is_model = any(map(_is_typed_dict, bases)), any(map(_is_model, bases))
+        is_tuple = any(getattr(base, "__name__", "") == "NamedTuple" for base in bases)
+        _check_code(entry, _ENUM_CODE if is_enum else _DESCRIBING)
         keywords = {str(item.arg): evaluate(item.value, site, trail) for item in node.keywords}
         options: dict[str, Any] | None = None  # of the decorator that makes a dataclass of it
         for item in node.decorator_list:
@@ -247,48 +256,40 @@ class Stubs:
                 given = item.keywords if isinstance(item, ast.Call) else ()
                 options = {str(each.arg): evaluate(each.value, site, trail) for each in given}
             elif dotted not in _HARMLESS:
-                raise _refuse(node, f"has the decorator '@{show(called)}', which is not applied", item.lineno)
+                raise entry.refuse(f"has the decorator '@{show(called)}', which is not applied", item.lineno)
         namespace: dict[str, Any] = {
             "__module__": scope.file.name,
             "__qualname__": qualname_in(scope, node.name),
             "__doc__": docstring_in(node),
         }
-        if is_enum:
-            return self._make_enum(node, scope, trail, bases, keywords, namespace)
-        is_dict = any(map(_is_typed_dict, bases))
-        is_tuple = any(getattr(base, "__name__", "") == "NamedTuple" for base in bases)
-        is_model = any(map(_is_model, bases))
-        if is_dict or is_tuple or is_model or options is not None:
-            self._add_fields(node, scope, trail, namespace, is_model=is_model, is_tuple=is_tuple)
+        if is_enum or is_dict or is_tuple or is_model or options is not None:
+            self._add_members(entry, namespace, is_enum=is_enum, is_model=is_model, is_tuple=is_tuple)
         elif keywords:
-            raise _refuse(node, f"is given {', '.join(keywords)}")
+            raise entry.refuse(f"is given {', '.join(keywords)}")
         mixins = [item for base in bases if isinstance(base, type) for item in base.__mro__]
         if is_model and any(item.__module__ == scope.file.name and not _is_model(item) for item in mixins):
-            raise _refuse(node, "has a base that is no model")  # pydantic may take its annotations for fields
-        made = types.new_class(node.name, bases, keywords, lambda body: body.update(namespace))
+            raise entry.refuse("has a base that is no model")  # pydantic may take its annotations for fields
+
+        def fill(body: dict[str, Any]) -> None:
+            for name, value in namespace.items():
+                body[name] = value  # noqa: PERF403 - that of an enum looks at each
+
+        made = types.new_class(node.name, bases, keywords, fill)
         if options is None or is_dict or is_model:
             return made
-        skipped = ("slots", "weakref_slot")  # they make another class, with the same fields
-        return dataclasses.dataclass(
-            made, **{key: value for key, value in options.items() if key not in skipped}
-        )
+        for name in ("slots", "weakref_slot"):  # they make another class, with the same fields
+            options.pop(name, None)
+        return dataclasses.dataclass(made, **options)
 
-    def _add_fields(
-        self,
-        node: ast.ClassDef,
-        scope: Scope,
-        trail: Trail,
-        namespace: dict[str, Any],
-        *,
-        is_model: bool,
-        is_tuple: bool,
+    def _add_members(
+        self, entry: Entry, namespace: dict[str, Any], *, is_enum: bool, is_model: bool, is_tuple: bool
     ) -> None:
         """Add the annotated names of a class body, with their defaults; of a model also its settings."""
-        hints = namespace["__annotations__"] = dict[str, Any]()
+        trail, hints = entry.trail, dict[str, Any]()
         make_field = known.find("pydantic.Field") if is_model else dataclasses.field
-        site = Site(scope.file.scopes[id(node)], is_field=True)
-        hint_site = replace(site, lazy=scope.file.is_lazy)
-        for statement in node.body:
+        site = Site(entry.scope.file.scopes[id(entry.node)], is_field=True)
+        hint_site = replace(site, lazy=entry.scope.file.is_lazy)
+        for statement in entry.node.body:
             trail.steps = 0
             match statement:
                 case (
@@ -296,55 +297,34 @@ class Stubs:
                     | ast.AnnAssign(target=ast.Name(id="model_config"), value=ast.expr() as value)
                 ) if is_model:
                     namespace["model_config"] = self.evaluator.evaluate(value, site, trail)
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if is_enum and name[:2] != "__":
+                    if name in namespace:
+                        raise entry.refuse(f"is refused at run time: it has two members '{name}'")
+                    namespace[name] = self.evaluator.evaluate(value, site, trail)
                 case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=value):
-                    if not is_model or not name.startswith("_"):
+                    if not is_enum and (not is_model or not name.startswith("_")):
                         hints[name] = self.evaluator.permit(annotation, hint_site, trail)
                         if value is not None:
                             trail.steps = 0
                             unknown = None if is_tuple else make_field(default_factory=inert)  # no default
-                            full = f"{node.name}.{name}"
+                            full = f"{entry.node.name}.{name}"
                             namespace[name] = self.evaluator.default(full, value, site, trail, unknown)
-
-    def _make_enum(
-        self,
-        node: ast.ClassDef,
-        scope: Scope,
-        trail: Trail,
-        bases: tuple[Any, ...],
-        keywords: dict[str, Any],
-        namespace: dict[str, Any],
-    ) -> Any:
-        made: dict[str, Any] = {}
-        site = Site(scope.file.scopes[id(node)], is_field=True, made=made)
-
-        def fill(body: dict[str, Any]) -> None:
-            body.update(namespace)
-            for item in node.body:
-                match item:
-                    case ast.Assign(targets=[ast.Name(id=name)], value=value) if not name.startswith("__"):
-                        trail.steps = 0
-                        body[name] = self.evaluator.evaluate(value, site, trail)
-                        made[name] = body[name]
-
-        return types.new_class(node.name, bases, keywords, fill)
+        if not is_enum:
+            namespace["__annotations__"] = hints
 
 
-def _refuse(node: ast.ClassDef, words: str, line: int | None = None) -> Unresolved:
-    hint = "register the tool at run time"
-    return Unresolved(f"class '{node.name}' {words}", line or node.lineno, hint=hint)
-
-
-def _check_code(node: ast.ClassDef, scope: Scope, code: re.Pattern[str]) -> None:
+def _check_code(entry: Entry, code: re.Pattern[str]) -> None:
     """Raise Unresolved where something may change a class that is not read."""
+    node, file = entry.node, entry.scope.file
     first, last = node.lineno, node.end_lineno or node.lineno
-    for number, line in enumerate(scope.file.lines[first:last], start=first + 1):
+    for number, line in enumerate(file.lines[first:last], start=first + 1):
         if found := code.search(line):
-            raise _refuse(node, f"has {found[found.lastindex or 0]}, code that is not run", number)
+            raise entry.refuse(f"has {found[found.lastindex or 0]}, code that is not run", number)
     for statement in node.body:
         if isinstance(statement, _COMPOUND):
-            raise _refuse(node, "has statements that make names", statement.lineno)
-    if scope.kind == "module" and scope.file.changes(node.name):
-        raise _refuse(node, "gets attributes from outside")
+            raise entry.refuse("has statements that make names", statement.lineno)
+    if entry.scope.kind == "module" and file.changes(node.name):
+        raise entry.refuse("gets attributes from outside")
 
 
 def _unread(node: FunctionNode, scope: Scope) -> Iterator[str]:

@@ -12,7 +12,7 @@ import enum
 import operator
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, reduce
 from typing import Annotated, Any, Literal
@@ -43,7 +43,7 @@ class Site:
     """Where an expression stands, and when it would be evaluated.
 
     `lazy`: as text, when the module is complete. `is_hint`: as an annotation. `is_field`: in the body of a
-    class. `is_table`: in a table, whose functions become stubs. `made` are names whose values are known.
+    class. `is_table`: in a table, whose functions become stubs.
     """
 
     scope: Scope
@@ -51,7 +51,6 @@ class Site:
     is_hint: bool = False
     is_field: bool = False
     is_table: bool = False
-    made: Mapping[str, object] | None = None
 
     @property
     def path(self) -> str:
@@ -197,8 +196,6 @@ class Evaluator:
         return repr(value) if part.conversion == ord("r") else format(value)
 
     def _named(self, node: ast.Name | ast.Attribute, site: Site, trail: Trail) -> Any:
-        if site.made and isinstance(node, ast.Name) and node.id in site.made:
-            return site.made[node.id]
         thing = self.resolver.resolve(node, site.scope, lazy=site.lazy)
         if thing.doubt and not site.is_hint:
             raise Unresolved(thing.doubt, node.lineno, hint=_ONE_WAY)
