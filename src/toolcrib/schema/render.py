@@ -189,7 +189,7 @@ def _name_shared(roots: list[Shape]) -> dict[int, str]:
     """Name the shapes that are used more than once; keys are their ids."""
     names: dict[int, str] = {}
     seen: set[int] = set()
-    pending = [shape for shape in roots if type(shape) not in _LEAVES]
+    pending = [shape for shape in roots if type(shape) not in _LEAVES and not _is_flat(shape)]
     while pending:
         shape = pending.pop()
         if isinstance(shape, Named):
@@ -200,6 +200,10 @@ def _name_shared(roots: list[Shape]) -> dict[int, str]:
             seen.add(id(shape))
         pending.extend(children(shape))
     return names
+
+
+def _is_flat(shape: Shape) -> bool:
+    return type(shape) is Array and type(shape.items) in _LEAVES
 
 
 def _reachable(name: str, definitions: dict[str, Any]) -> dict[str, Any]:
