@@ -179,7 +179,7 @@ def types_of(schema: dict[str, Any]) -> set[str]:
     return everything
 
 
-def mend(value: Any, schema: Any) -> Any:
+def decode_strings(value: Any, schema: Any) -> Any:
     """The oracle's own repair: what cannot be a string is decoded, at every level."""
     if not isinstance(schema, dict):
         return value
@@ -188,13 +188,13 @@ def mend(value: Any, schema: Any) -> Any:
             decoded = json.loads(value, parse_constant=lambda word: 1 / 0)
         except (ValueError, ZeroDivisionError):
             return value
-        return value if isinstance(decoded, str) else mend(decoded, schema)
+        return value if isinstance(decoded, str) else decode_strings(decoded, schema)
     if isinstance(value, dict):
         named, others = schema.get("properties", {}), schema.get("additionalProperties")
-        return {name: mend(item, named.get(name, others)) for name, item in value.items()}
+        return {name: decode_strings(item, named.get(name, others)) for name, item in value.items()}
     if isinstance(value, list):
         first, others = schema.get("prefixItems", []), schema.get("items")
-        return [mend(item, first[i] if i < len(first) else others) for i, item in enumerate(value)]
+        return [decode_strings(item, first[i] if i < len(first) else others) for i, item in enumerate(value)]
     return value
 
 
@@ -216,8 +216,8 @@ def expected(arguments: dict[str, Any], schema: dict[str, Any], *, repair: bool)
     given_ = without_nulls(arguments, schema)
     if is_valid(given_):
         return given_
-    mended = without_nulls(mend(arguments, schema), schema)
-    return mended if repair and is_valid(mended) else None
+    repaired = without_nulls(decode_strings(arguments, schema), schema)
+    return repaired if repair and is_valid(repaired) else None
 
 
 def call(schema: dict[str, Any], arguments: dict[str, Any], *, repair: bool) -> tuple[Result, list[Any]]:

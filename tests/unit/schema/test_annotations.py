@@ -60,7 +60,7 @@ def test_a_name_that_is_assigned_later_is_not_there_yet() -> None:
     assert properties(take) == {"item": {"type": "integer"}}
 
 
-def test_a_name_that_only_the_type_checker_sees_is_refused_with_everything_to_mend_it() -> None:
+def test_a_name_that_only_the_type_checker_sees_is_refused_with_place_and_hint() -> None:
     def pay(who: str, amount: OnlyForTheChecker) -> None: ...
 
     with pytest.raises(InvalidSignatureError) as caught:
@@ -78,7 +78,7 @@ def test_a_name_that_only_the_type_checker_sees_is_refused_with_everything_to_me
     assert error.hint == "import the name at run time, at the top of the module, not under TYPE_CHECKING"
 
 
-def test_the_result_is_blamed_by_its_own_name() -> None:
+def test_an_error_in_the_hint_of_the_result_names_the_result() -> None:
     def pay(who: str) -> OnlyForTheChecker: ...
 
     with pytest.raises(InvalidSignatureError, match="The result of tool 'pay' has an annotation") as caught:
@@ -111,7 +111,7 @@ def test_hints_of_a_partial_and_of_a_wrapper_are_those_of_the_function() -> None
     assert properties(wrapped) == {"a": {"type": "integer"}, "b": {"type": "number"}}
 
 
-def test_a_signature_may_know_hints_that_the_function_does_not() -> None:
+def test_a_signature_may_have_hints_that_the_function_does_not() -> None:
     import inspect
 
     def loose(**values: Any) -> None: ...

@@ -131,7 +131,7 @@ class TestArguments:
         assert received_by(tool, server="web1") == {"server": "web1"}
         assert tool.arguments.server is None
 
-    def test_an_explicit_null_counts_as_left_out_unless_the_schema_speaks_of_it(self) -> None:
+    def test_an_explicit_null_counts_as_left_out_unless_the_schema_allows_it(self) -> None:
         schema = {
             "type": "object",
             "properties": {
@@ -167,7 +167,7 @@ class TestFit:
             (lambda *names: "", "does not take 'name', which its schema has", "name"),
         ],
     )
-    def test_of_handler_and_schema_is_looked_at_beforehand(
+    def test_of_handler_and_schema_is_checked_when_the_tool_is_built(
         self, handler: Any, words: str, parameter: str
     ) -> None:
         with pytest.raises(InvalidSignatureError, match=words) as caught:

@@ -85,8 +85,8 @@ def make(hint: Any, default: Any = ...) -> Callable[..., Any]:
     return made
 
 
-def tell(function: Callable[..., Any]) -> Any:
-    """All there is to know of a tool, or why it is none."""
+def describe(function: Callable[..., Any]) -> Any:
+    """Everything about a tool, or why it cannot be built."""
     try:
         built = Tool.from_function(function).check()
     except DefinitionError as error:
@@ -111,14 +111,15 @@ def test_every_other_hint_is_left_to_the_reader_of_hints(hint: Any) -> None:
 @pytest.mark.parametrize("hint", [*PLAIN.values(), *OTHERS.values()], ids=[*PLAIN, *OTHERS])
 def test_the_short_way_says_what_the_long_one_says(hint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     defaults = [..., *DEFAULTS]
-    short = [tell(make(hint, default)) for default in defaults]
+    short = [describe(make(hint, default)) for default in defaults]
     monkeypatch.setattr(signature, "find_plain_hint", lambda _: None)
-    assert short == [tell(make(hint, default)) for default in defaults]
+    assert short == [describe(make(hint, default)) for default in defaults]
 
 
 def test_the_order_of_a_union_is_its_own() -> None:
     orders = [
-        tell(make(hint))[0]["inputSchema"]["properties"]["crate"]["anyOf"] for hint in (int | str, str | int)
+        describe(make(hint))[0]["inputSchema"]["properties"]["crate"]["anyOf"]
+        for hint in (int | str, str | int)
     ]
     assert orders[0] == orders[1][::-1] != orders[1]
 

@@ -314,7 +314,7 @@ class TestKeys:
             ),
         ],
     )
-    def test_stand_for_values(self, key: Any, names: dict[str, Any], sent: str, made: Any) -> None:
+    def test_are_converted_to_values(self, key: Any, names: dict[str, Any], sent: str, made: Any) -> None:
         hint = dict[key, int]
         assert schema_of(hint) == {
             "type": "object",

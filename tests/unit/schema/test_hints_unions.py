@@ -47,7 +47,7 @@ class TestUnions:
         found = receive(hint, sent)
         assert (found, type(found)) == (made, type(made))
 
-    def test_choose_for_each_value_anew(self) -> None:
+    def test_choose_a_member_for_each_value(self) -> None:
         hint = list[dt.date | int | None]
         assert receive(hint, ["2026-01-31", 5, None]) == [dt.date(2026, 1, 31), 5, None]
 
@@ -120,7 +120,7 @@ class TestUnknown:
         ("hint", "name"),
         [(Odd, "Odd"), (abc.Callable[[int], int], "Callable"), (type[int], "type"), (typing.Never, "Never")],
     )
-    def test_accepts_anything_and_says_so(self, hint: Any, name: str) -> None:
+    def test_accepts_anything_with_a_finding(self, hint: Any, name: str) -> None:
         tool = taking(hint)
         assert tool.definition.input_schema["properties"] == {"x": {}}
         (finding,) = tool.findings
@@ -128,7 +128,7 @@ class TestUnknown:
         assert f"'{name}'" in finding.message
         assert finding.hint
 
-    def test_is_said_once_even_where_it_may_be_none(self) -> None:
+    def test_is_reported_once_even_if_it_may_be_none(self) -> None:
         assert codes(taking(Odd | None)) == codes(taking(Odd | None, None)) == ["unknown-type"]
 
     def test_in_a_list_leaves_the_list(self) -> None:

@@ -72,7 +72,7 @@ class TestByPydantic:
     def test_code_that_makes_the_schema_is_run(self, model: Any) -> None:
         assert schema_of(model)["marked"] is True
 
-    def test_permitted_extras_come_and_go(self) -> None:
+    def test_permitted_extras_are_received_and_sent(self) -> None:
         made = receive(Open, {"a": 1, "b": 2})
         assert made.b == 2
         assert emit(Open, made) == {"a": 1, "b": 2}
@@ -111,7 +111,7 @@ class TestByPydantic:
         assert schema["prefixItems"][1]["properties"]["cat"] == {"$ref": "#/$defs/Cat2"}
         assert "Cat3" not in schema["$defs"]
 
-    def test_a_secret_default_is_not_told(self) -> None:
+    def test_a_secret_default_is_not_published(self) -> None:
         tool = taking(pydantic.SecretStr, pydantic.SecretStr("hunter2"))
         assert "default" not in tool.definition.input_schema["properties"]["x"]
         assert [finding.code for finding in tool.findings] == ["unpublished-default"]
@@ -128,7 +128,7 @@ class TestByPydantic:
 
 
 class TestLeaving:
-    def test_fields_of_a_subclass_stay_at_home(self) -> None:
+    def test_fields_of_a_subclass_are_not_sent(self) -> None:
         made = Secretive(name="a")
         for hint, value in ((Item, made), (list[Item], [made]), (Item | None, made)):
             assert "hunter2" not in str(emit(hint, value))

@@ -199,7 +199,7 @@ def test_bytes_are_the_text_they_came_as(value: Any, sent: Any, expected: Any) -
     assert plain_value(value, sent) == expected
 
 
-def test_an_iterator_is_looked_at_and_not_used_up() -> None:
+def test_an_iterator_is_read_and_not_consumed() -> None:
     items = iter([1, 2])
     assert plain_value(items) == [1, 2]
     assert list(items) == [1, 2]
@@ -214,7 +214,7 @@ def test_a_value_that_contains_itself_is_opaque() -> None:
     assert found is OPAQUE
 
 
-def test_a_value_becomes_plain_once_when_it_is_looked_at() -> None:
+def test_a_value_becomes_plain_once_when_it_is_first_used() -> None:
     asked: list[str] = []
 
     class Asking(SecretStr):
@@ -259,7 +259,7 @@ class Ticket(BaseModel):
 
 
 @pytest.mark.parametrize("name", ["owner", "Owner"])
-def test_a_field_is_shown_once_and_not_where_it_is_made_anew(name: str) -> None:
+def test_a_field_is_shown_once_and_not_if_a_factory_made_it(name: str) -> None:
     sent = {name: "ana"}
     shown = Received({"a": Ticket(**sent)}, {"a": sent}).shown()
     assert shown == {"a": {name: "ana", "tags": ["new"]}}

@@ -114,7 +114,7 @@ def test_an_external_schema_is_never_changed_in_place() -> None:
     assert shape.schema == {"type": "string"}
 
 
-def test_words_of_a_class_are_said_once() -> None:
+def test_the_description_of_a_class_is_published_once() -> None:
     described = Record("R", description="A thing")
     fields = [Field("a", described, description="A thing"), Field("b", described, description="This one")]
     schema = arguments_schema(fields)["properties"]

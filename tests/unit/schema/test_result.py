@@ -218,7 +218,7 @@ def test_other_keys_do_not_replace_data_of_the_author() -> None:
     assert finish(value).to_json() == {"content": [], "isError": True, "structuredContent": {"code": 404}}
 
 
-def test_a_published_schema_obliges_to_send_data() -> None:
+def test_a_published_schema_requires_data() -> None:
     schema = {"type": "object", "required": ["content"]}
     shaped = {"content": [{"type": "text", "text": "a"}]}
     assert finish(shaped, schema).structured_content == shaped

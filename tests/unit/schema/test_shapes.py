@@ -62,7 +62,7 @@ def test_whether_a_shape_takes_null_is_known(shape: Shape, expected: bool) -> No
         ({"anyOf": [{"type": "string"}, False]}, False),
     ],
 )
-def test_whether_a_schema_speaks_of_null_is_known(schema: dict[str, Any], expected: bool) -> None:
+def test_whether_a_schema_accepts_null_is_known(schema: dict[str, Any], expected: bool) -> None:
     assert accepts_null(schema) is expected
 
 

@@ -117,7 +117,7 @@ def test_anything_that_is_not_json_is_a_value_error(text: str | bytes) -> None:
         codec.decode(text)
 
 
-def test_anything_that_is_wrong_is_said_in_words_of_our_own() -> None:
+def test_errors_of_the_engine_have_messages_of_toolcrib() -> None:
     with pytest.raises(OverflowError, match=r"^an integer has too many digits$"):
         codec.encode([10**5_000])
     with pytest.raises(ValueError, match=r"^JSON is nested too deeply$"):
@@ -187,7 +187,7 @@ def test_plain_data_has_lists_and_no_tuples(value: Any) -> None:
     assert plain == codec.decode(codec.encode(value))
 
 
-def test_anything_that_the_engine_does_not_know_is_asked_for() -> None:
+def test_types_that_the_engine_does_not_support_are_converted_by_the_hook() -> None:
     class Own:
         pass
 

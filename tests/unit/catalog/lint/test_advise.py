@@ -150,7 +150,7 @@ def test_a_parameter_needs_a_description_and_a_type() -> None:
     ]
 
 
-def test_a_context_without_a_hint_is_told_its_type() -> None:
+def test_the_type_of_a_context_without_a_hint_is_suggested() -> None:
     def look_up(word: str, ctx):  # type: ignore[no-untyped-def]
         """Look a word up in the book."""
 

@@ -1,4 +1,4 @@
-"""Every rule fires where it should and holds its tongue where it should; none is without an example."""
+"""Every rule reports its example, and nothing about good definitions."""
 
 from __future__ import annotations
 

@@ -25,11 +25,11 @@ def make(folder: Path) -> dict[str, Any]:
         Finding("credential", "error", "It holds a key", "other", None, "/elsewhere/tools.py", 1),
         Finding("no-tools", "error", "There are none"),
     ]
-    hushed = [
+    ignored_findings = [
         Ignored(Finding("vague-name", "advice", "It is vague", "run", None, inside, 9), "source"),
         Ignored(Finding("vague-name", "advice", "It is vague", "do"), "settings"),
     ]
-    return to_sarif(findings, version="1.2.3", ignored=hushed, root=folder)
+    return to_sarif(findings, version="1.2.3", ignored=ignored_findings, root=folder)
 
 
 def test_the_document_is_valid_sarif(tmp_path: Path) -> None:
