@@ -1,6 +1,6 @@
 """A full disk is told at once, stalls nobody, leaves no half record, and is forgotten afterwards.
 
-A real disk of 256 KiB where mounting one is allowed; elsewhere a limit on the size of files, and /dev/full.
+A real disk of 512 KiB where mounting one is allowed; elsewhere a limit on the size of files, and /dev/full.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def test_g3_a_disk_that_is_full(tmp_path: Path) -> None:
     disk.mkdir()
     if shutil.which("unshare") is None:
         pytest.skip("there is no unshare to mount a small disk with")
-    mount = f"mount -t tmpfs -o size=256k tmpfs {disk}"
+    mount = f"mount -t tmpfs -o size=512k tmpfs {disk}"
     probe = subprocess.run(["unshare", "-rm", "sh", "-c", mount], capture_output=True, check=False)
     if probe.returncode != 0:
         pytest.skip("mounting a small disk is not allowed here")

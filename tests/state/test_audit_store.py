@@ -189,7 +189,7 @@ Damage = Callable[[sqlite3.Connection], Any]
     "damage",
     [
         lambda db: db.execute("DELETE FROM record WHERE key = (SELECT max(key) FROM record)"),
-        lambda db: db.execute("UPDATE record SET line = CAST('x' AS BLOB)"),
+        lambda db: db.execute("UPDATE record SET line = 'x'"),
         lambda db: db.execute(
             "INSERT INTO record SELECT key + 9, 0, '', '', '', '', line FROM record WHERE key & 1"
         ),
@@ -295,8 +295,9 @@ async def test_rows_with_values_of_other_types_are_read(tmp_path: Path) -> None:
     with closing(SQLiteAudit(path)) as store:
         await store.append("one", make_records(1, 2))
         with closing(sqlite3.connect(path)) as db, db:
-            db.execute("UPDATE record SET at_ms = 'x', id = 5, principal = NULL, line = 'text' WHERE key & 1")
-        changed = Record(1, 0, "5", "", "add", "ok", b"")
+            db.execute("UPDATE record SET at_ms = 'x', id = 5, principal = NULL WHERE key & 1")
+            db.execute("UPDATE record SET tool = CAST(x'ff' AS TEXT), line = x'ff' WHERE key & 1")
+        changed = Record(1, 0, "5", "", "\ufffd", "ok", b"\xff")
         assert await read(store, "one") == [changed, make_record(2)]
 
 

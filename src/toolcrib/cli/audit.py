@@ -45,7 +45,20 @@ toolcrib audit query --since 2026-05-01 --limit 0 --json > may.jsonl
 PATH = click.Path(path_type=Path)
 _CALL_KINDS = ("call", "intent")
 _HIDDEN_FIELDS = frozenset(
-    {"seq", "at", "kind", "id", "request", "principal", "roles", "tool", "version", "definition", "decision"}
+    {
+        "seq",
+        "stream",
+        "at",
+        "kind",
+        "id",
+        "request",
+        "principal",
+        "roles",
+        "tool",
+        "version",
+        "definition",
+        "decision",
+    }
     | {"rule", "outcome", "code", "duration_ms", "arguments_bytes", "arguments_digest", "result_bytes"}
     | {"more", "hash"}
 )
@@ -157,15 +170,15 @@ def query(
     """Search records; the oldest is printed first."""
     log = find_log(file)
     reader = open_reader(log)
-    last_seq = reader.last_seq()
+    seen = reader.last_seqs()
     newest = list(reader.records(**filters, newest_first=True, limit=limit + 1))
     for record in reversed(newest[:limit]) if limit else reader.records(**filters):
         _print(record, as_json, terminal)
-        last_seq = max(last_seq, record["seq"])
+        seen[record["stream"]] = max(record["seq"], seen.get(record["stream"], 0))
     if limit and len(newest) > limit:
         terminal.message("note", f"only the newest {limit} are shown", "--limit 0 shows all")
     if follow:
-        for record in reader.follow(last_seq, pause, **filters):
+        for record in reader.follow(seen, pause, **filters):
             _print(record, as_json, terminal)
     elif not newest:
         terminal.message("note", f"no matching records in {_name(log)}")
@@ -197,7 +210,7 @@ def verify(
         log.checkpoints,
         copy=checkpoints.expanduser() if checkpoints else None,
     )
-    total = reader.last_seq()
+    total = sum(reader.last_seqs().values())
     with Progress(terminal, "verifying records") as progress:
         verdict = reader.verify(lambda done: progress(done, total))
     if as_json:
@@ -279,20 +292,20 @@ def format_at(at: Any) -> str:
 def _print_verdict(log: Audit, verdict: Verdict, terminal: Terminal) -> None:
     records = "no records"
     if verdict.records:
-        records = f"{count(verdict.records, 'record')}, {verdict.first_seq} to {verdict.last_seq}"
+        records = f"{count(verdict.records, 'record')} in {count(verdict.streams, 'stream')}"
     checkpoints = f"{count(verdict.checkpoints_checked, 'checkpoint')} compared"
     result = style(_describe_verdict(verdict), **STATE_STYLES["ok" if verdict.is_sound else "NOT valid"])
     terminal.echo(f"{_name(log)}: ", result, f": {records}; {checkpoints}")
     for problem in verdict.problems:
         terminal.echo(f"  {problem.kind}: {problem.words}")
-    if verdict.pruned_before is not None:
-        terminal.message("note", f"records before {verdict.pruned_before} were deleted because of their age")
+    if verdict.removed:
+        terminal.message("note", f"{count(verdict.removed, 'record')} were removed because of their age")
     if not verdict.is_keyed:
         text = "without the key, only the chain of records is verified, not who wrote them"
         terminal.message("note", text, "use --key-file PATH if the key is kept elsewhere")
-    elif verdict.is_sound and verdict.proven_through < verdict.last_seq:
-        late = count(verdict.last_seq - verdict.proven_through, "record")
-        place = " after the last checkpoint" if verdict.proven_through else ""
+    elif verdict.is_sound and verdict.unsealed:
+        late = count(verdict.unsealed, "record")
+        place = " after the last checkpoint" if verdict.proven_at else ""
         text = f"{late}{place} not signed yet: someone who can write the file could have made them"
         terminal.message("note", text)
 
@@ -303,9 +316,8 @@ def _describe_verdict(verdict: Verdict) -> str:
         return "NOT valid"
     if not verdict.is_keyed:
         return "valid as far as can be verified without the key"
-    if verdict.proven_through == verdict.last_seq:
+    if not verdict.unsealed:
         return "valid"
-    if not verdict.proven_through:
+    if verdict.proven_at is None:
         return "not signed yet"
-    at = "" if verdict.proven_at is None else f", {format_at(verdict.proven_at)}"
-    return f"valid up to the last checkpoint (record {verdict.proven_through}{at})"
+    return f"valid up to the last checkpoint ({format_at(verdict.proven_at)})"

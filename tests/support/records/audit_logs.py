@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from hashlib import sha256
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,9 @@ import pytest
 from toolcrib.policy import Audit
 from toolcrib.policy.audit import AuditLog, Verdict, open_log
 from toolcrib.policy.audit.checkpoints import Checkpoint, read_checkpoints
-from toolcrib.policy.audit.record import TAIL, Entry, encode_entry, read_head
-from toolcrib.policy.audit.store import DamagedError
+from toolcrib.policy.audit.record import TAIL, Entry, encode_entry, parse_time, read_head, to_ms
 from toolcrib.policy.audit.writer import RecordWriter
+from toolcrib.state.base import StateDamaged
 
 NOON = 1_777_888_800.0  # 2026-05-04T10:00:00Z
 
@@ -84,23 +84,36 @@ class Hold:
         self._db.close()
 
 
-def read_lines(path: Path) -> list[bytes]:
+def read_lines(path: Path, stream: int = 1) -> list[bytes]:
+    """Return the lines of one stream; the first one has number 1."""
     with closing(sqlite3.connect(path)) as db:
         db.text_factory = bytes
-        return [row[0] for row in db.execute("SELECT line FROM record ORDER BY seq")]
+        rows = db.execute("SELECT line FROM record WHERE key >> 40 = ? ORDER BY key", (stream,))
+        return [row[0] for row in rows]
 
 
-def replace_lines(path: Path, lines: list[bytes]) -> None:
-    """Replace all rows, as a writer of the file could. Rows keep their numbers if their order allows."""
+def replace_lines(path: Path, lines: list[bytes], stream: int = 1) -> None:
+    """Replace all rows of a stream, as a writer of the file could: with the number of their line if their
+    order allows it, and with the fields of their line in the columns."""
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("PRAGMA synchronous=OFF")
-        db.text_factory = bytes
-        first = db.execute("SELECT min(seq) FROM record").fetchone()[0] or 1
-        db.execute("DELETE FROM record")
-        numbers = [head.seq for line in lines if (head := read_head(line)) is not None]
-        if len(numbers) < len(lines) or any(one >= other for one, other in pairwise(numbers)):
-            numbers = list(range(first, first + len(lines)))
-        db.executemany("INSERT INTO record VALUES (?, CAST(? AS TEXT))", zip(numbers, lines, strict=True))
+        db.execute("DELETE FROM record WHERE key >> 40 = ?", (stream,))
+        last = 0
+        for line in lines:
+            found = read_head(line)
+            last = found.seq if found is not None and found.seq > last else last + 1
+            db.execute(
+                "INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?)", ((stream << 40) + last, *_columns(line))
+            )
+
+
+def _columns(line: bytes) -> tuple[object, ...]:
+    try:
+        facts = json.loads(line)
+        at_ms = to_ms(parse_time(facts["at"]))
+        return at_ms, *(facts.get(name, "") for name in ("id", "principal", "tool", "outcome")), line
+    except (ValueError, TypeError, LookupError):
+        return 0, "", "", "", "", line
 
 
 def restamp(lines: list[bytes], previous: bytes = b"0" * 64) -> list[bytes]:
@@ -131,6 +144,12 @@ async def committed(log: AuditLog, number: int) -> bool:
     return await log.commit({"id": f"c{number}"})
 
 
+def read_streams(path: Path) -> list[str]:
+    """Return the names of the streams in the order of their beginnings."""
+    with closing(sqlite3.connect(path)) as db:
+        return [row[0] for row in db.execute("SELECT name FROM stream ORDER BY number")]
+
+
 def calls(path: Path) -> list[str]:
     return [record["id"] for record in open_log(path).records() if record["kind"] == "call"]
 
@@ -149,10 +168,10 @@ def seals(path: Path) -> Path:
 
 
 def sealed(path: Path) -> list[Checkpoint]:
-    return [each for _, each in read_checkpoints(seals(path), None) if each is not None]
+    return read_checkpoints(seals(path), None).lines
 
 
-def refusal(path: Path, **options: Any) -> DamagedError:
-    with pytest.raises(DamagedError) as caught:
+def refusal(path: Path, **options: Any) -> StateDamaged:
+    with pytest.raises(StateDamaged) as caught:
         make_writer(path, **options).open()
     return caught.value

@@ -75,9 +75,9 @@ def test_follow_prints_new_records(cli: CommandLine, log: str, monkeypatch: pyte
     shown = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(item["seq"], item["kind"]) for item in shown] == [
         (7, "closed"),
-        (8, "opened"),
-        (9, "call"),
-        (10, "closed"),
+        (1, "opened"),
+        (2, "call"),
+        (3, "closed"),
     ]
 
 
@@ -153,10 +153,10 @@ def test_a_file_that_is_not_a_log_is_an_error(cli: CommandLine, command: str) ->
 def test_an_os_error_is_reported_with_the_file(
     cli: CommandLine, log: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*arguments: Any) -> Any:
+    def fail(*_: Any, **__: Any) -> Any:
         raise PermissionError(13, "Permission denied", log)
 
-    monkeypatch.setattr("toolcrib.policy.audit.reader.open_snapshot", fail)
+    monkeypatch.setattr("toolcrib.policy.audit.reader.SQLiteAudit.find", fail)
     done = cli.run("audit", "query")
     assert done.exit_code == 2
     assert done.stderr == f"error: {log}: Permission denied\n"

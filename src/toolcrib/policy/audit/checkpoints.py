@@ -1,7 +1,8 @@
 """Checkpoints of the audit log, and the key that seals them.
 
-Kinds: `checkpoint` holds number and hash of the last record; `pruned` the last record that retention removed,
-which anchors the rest of the chain.
+A checkpoint is a line of JSON that only a holder of the key can write. It names the last record of each
+stream that was continued since the line before, and what retention removed; it also names that line, so that
+none can be taken out. All lines together cover all streams.
 
 The key is read from a file, or from the environment variable TOOLCRIB_AUDIT_KEY if no file is configured.
 """
@@ -13,17 +14,17 @@ import hmac
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from io import FileIO
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from toolcrib.config.atomic_file import PRIVATE, create_file, write_file
 from toolcrib.errors import ConfigurationError
-from toolcrib.policy.audit.record import Head
+from toolcrib.state.base import Head
 from toolcrib.validation import codec
 
 VARIABLE = "TOOLCRIB_AUDIT_KEY"
@@ -113,16 +114,13 @@ except ImportError:  # pragma: no cover - systems without it support one process
     _fcntl = None  # type: ignore[assignment]
 
 fcntl: Any = _fcntl
-Kind = Literal["checkpoint", "pruned"]
-CHECKPOINT_RECORDS = 1_000
-CHECKPOINT_S = 60.0
-"""A new checkpoint is due after this many records, or this long after the last one."""
-_KINDS = ("checkpoint", "pruned")
 _SEAL = re.compile(rb',"mac":"([0-9a-f]{64})"\}')
 _TAIL = len(b',"mac":"') + 64 + 2
 _RECENT_BYTES = 128 * 1024
-_RECENT = 200
-"""Lines searched for the newest checkpoint: several processes may have written theirs out of order."""
+COMPACT_LINES = 2_000
+"""A file with more lines is replaced by one line that says the same."""
+
+Heads = Mapping[str, Head]
 
 
 def checkpoints_path(log: Path, configured: Path | None) -> Path:
@@ -131,25 +129,24 @@ def checkpoints_path(log: Path, configured: Path | None) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A sealed statement about the log.
+    """A sealed statement: these records were the last of their streams, and those through `pruned` were
+    removed because of their age. `previous` is the seal of the line before, empty if there was none."""
 
-    `count` is the number of records the log held; `clock` is a time that cannot jump (see SteadyClock).
-    """
-
-    kind: Kind
-    seq: int
-    hash: str
-    count: int
+    number: int
     at: str
-    clock: int
-
-    @property
-    def head(self) -> Head:
-        return Head(self.seq, self.hash.encode())
+    heads: Heads
+    pruned: Heads
+    previous: str
+    mac: str = ""
 
     def to_line(self, key: AuditKey) -> bytes:
-        body = codec.write(asdict(self))[:-1]
+        facts = {"number": self.number, "at": self.at, "heads": _to_json(self.heads)}
+        body = codec.write({**facts, "pruned": _to_json(self.pruned), "previous": self.previous})[:-1]
         return b'%b,"mac":"%b"}' % (body, key.seal(body))
+
+
+def _to_json(heads: Heads) -> dict[str, list[int | str]]:
+    return {stream: [head.seq, head.hash.decode()] for stream, head in heads.items()}
 
 
 def parse_checkpoint(line: bytes, key: AuditKey | None) -> Checkpoint | None:
@@ -162,38 +159,83 @@ def parse_checkpoint(line: bytes, key: AuditKey | None) -> Checkpoint | None:
         return None
     try:
         facts = codec.decode(body + b"}")
-        return Checkpoint(**facts) if _is_valid(facts) else None
-    except (TypeError, ValueError):
+        heads, pruned = _parse_heads(facts.pop("heads")), _parse_heads(facts.pop("pruned"))
+        if [type(facts[name]) for name in ("number", "at", "previous")] != [int, str, str]:
+            return None
+        return Checkpoint(heads=heads, pruned=pruned, mac=seal[1].decode(), **facts)
+    except (AttributeError, KeyError, TypeError, ValueError):  # without a key it may come from anywhere
         return None
 
 
-def _is_valid(facts: Mapping[str, Any]) -> bool:
-    """Check the types of a line that was read without a key, and may come from anywhere."""
-    texts = (facts.get("hash"), facts.get("at"))
-    numbers = (facts.get("seq"), facts.get("count"), facts.get("clock"))
-    return (
-        facts.get("kind") in _KINDS
-        and all(isinstance(text, str) for text in texts)
-        and all(type(number) is int for number in numbers)
-    )
+def _parse_heads(found: dict[str, list[Any]]) -> Heads:
+    heads = {stream: Head(seq, text.encode()) for stream, (seq, text) in found.items()}
+    if any(type(head.seq) is not int for head in heads.values()):
+        raise TypeError
+    return heads
 
 
-class CheckpointLines(NamedTuple):
-    """The checkpoints of a log, and the numbers of invalid lines."""
+@dataclass
+class Checkpoints:
+    """What the checkpoints of a log say.
 
-    checkpoints: list[Checkpoint]
-    forged: Sequence[int] = ()
+    `sealed` has the hashes of records by stream and number, `pruned` the last record of each stream that was
+    removed. `problems` are lines that were changed or taken out.
+    """
+
+    lines: list[Checkpoint] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    sealed: dict[str, dict[int, set[bytes]]] = field(default_factory=dict)
+    pruned: dict[str, Head] = field(default_factory=dict)
+
+    def add(self, checkpoint: Checkpoint) -> None:
+        for stream, head in (*checkpoint.heads.items(), *checkpoint.pruned.items()):
+            self.expect(stream, head)
+        for stream, head in checkpoint.pruned.items():
+            self.pruned[stream] = max(head, self.pruned.get(stream, head))
+
+    def expect(self, stream: str, head: Head) -> None:
+        self.sealed.setdefault(stream, {}).setdefault(head.seq, set()).add(head.hash)
+
+    def newest(self) -> dict[str, Head]:
+        """Return the last record that is known of each stream."""
+        found = {}
+        for stream, records in self.sealed.items():
+            last = max(records)
+            found[stream] = Head(last, max(records[last]))
+        return found
+
+    def compare(self, copy: Checkpoints) -> None:
+        """Use a copy that was kept elsewhere, too."""
+        known = {each.number: each.mac for each in self.lines}
+        if not known and copy.lines and not copy.lines[0].previous:
+            known, self.lines = {each.number: each.mac for each in copy.lines}, copy.lines  # it is complete
+        last = max(known, default=0)
+        self.problems += copy.problems
+        for each in copy.lines:
+            self.add(each)
+            if each.number > last:
+                self.problems.append(f"checkpoint {each.number}, which the copy has, is missing")
+            elif known.get(each.number, each.mac) != each.mac:
+                self.problems.append(f"checkpoint {each.number} differs from the copy")
 
 
-def collect_checkpoints(lines: Iterable[tuple[int, Checkpoint | None]]) -> CheckpointLines:
-    checkpoints: list[Checkpoint] = []
-    forged: list[int] = []
-    for number, checkpoint in lines:
+def collect_checkpoints(lines: list[bytes], key: AuditKey | None, *, is_copy: bool = False) -> Checkpoints:
+    """Return what lines say. A copy may begin anywhere."""
+    found = Checkpoints()
+    previous = None if is_copy else ""
+    for number, line in enumerate(lines, 1):
+        checkpoint = parse_checkpoint(line, key)
         if checkpoint is None:
-            forged.append(number)
-        else:
-            checkpoints.append(checkpoint)
-    return CheckpointLines(checkpoints, forged)
+            text = f"line {number} of the checkpoints was changed, or sealed with another key"
+            found.problems.append(text)
+            previous = None
+            continue
+        if previous is not None and checkpoint.previous != previous:
+            found.problems.append(f"checkpoints before number {checkpoint.number} were removed")
+        previous = checkpoint.mac
+        found.lines.append(checkpoint)
+        found.add(checkpoint)
+    return found
 
 
 class CheckpointFile:
@@ -205,43 +247,48 @@ class CheckpointFile:
     def __init__(self, path: Path, key: AuditKey) -> None:
         self.path = path
         self._key = key
+        self._last: Checkpoint | None = None
+        """The last line that was seen. The next one names it, even if somebody has cut the file."""
 
-    def add(self, checkpoint: Checkpoint) -> None:
+    def add(self, at: str, heads: Heads, pruned: Heads | None = None) -> None:
         """Append a checkpoint and wait for the disk. Raises OSError and leaves the file unchanged."""
         with self._locked() as file:
-            self._append(file, checkpoint)
+            lines, end = _read_lines(file, _RECENT_BYTES)
+            self._see(lines)
+            number, previous = (0, "") if self._last is None else (self._last.number, self._last.mac)
+            data = Checkpoint(number + 1, at, heads, pruned or {}, previous).to_line(self._key)
+            os.ftruncate(file.fileno(), end)  # a killed process may have left an unfinished line
+            try:
+                if os.write(file.fileno(), data + b"\n") != len(data) + 1:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+                os.fsync(file.fileno())
+            except BaseException:
+                with suppress(OSError):
+                    os.ftruncate(file.fileno(), end)
+                raise
+            self._see([data])
 
-    def read(self, *, is_recent: bool = False) -> CheckpointLines:
-        """Return the checkpoints; with `is_recent`, only those at the end of the file."""
-        with self._locked() as file:
-            lines, _ = _read_lines(file, _RECENT_BYTES if is_recent else None)
-        if is_recent:
-            lines = lines[-_RECENT:]
-        return collect_checkpoints(
-            (number, parse_checkpoint(line, self._key)) for number, line in enumerate(lines, 1)
-        )
-
-    def drop_before(self, seq: int) -> None:
-        """Drop lines about removed records, unless there are few. Raises OSError."""
+    def read(self) -> Checkpoints:
         with self._locked() as file:
             lines, _ = _read_lines(file)
-            parsed = [(line, parse_checkpoint(line, self._key)) for line in lines]
-            kept = [line for line, found in parsed if found is None or found.seq >= seq]
-            if len(lines) - len(kept) > _RECENT:
-                write_file(self.path, b"".join(line + b"\n" for line in kept), PRIVATE)
+        self._see(lines)
+        return collect_checkpoints(lines, self._key)
 
-    def _append(self, file: FileIO, checkpoint: Checkpoint) -> None:
-        _, end = _read_lines(file, _RECENT_BYTES)
-        os.ftruncate(file.fileno(), end)  # a killed process may have left an unfinished line
-        data = checkpoint.to_line(self._key) + b"\n"
-        try:
-            if os.write(file.fileno(), data) != len(data):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
-            os.fsync(file.fileno())
-        except BaseException:
-            with suppress(OSError):
-                os.ftruncate(file.fileno(), end)
-            raise
+    def compact(self, at: str) -> None:
+        """Replace many lines by one, unless something is wrong with them. Raises OSError."""
+        with self._locked() as file:
+            lines, _ = _read_lines(file)
+            found = collect_checkpoints(lines, self._key)
+            if len(lines) > COMPACT_LINES and not found.problems:
+                number = found.lines[-1].number + 1
+                line = Checkpoint(number, at, found.newest(), found.pruned, "").to_line(self._key)
+                write_file(self.path, line + b"\n", PRIVATE)
+                self._see([line])
+
+    def _see(self, lines: list[bytes]) -> None:
+        last = parse_checkpoint(lines[-1], self._key) if lines else None
+        if last is not None and (self._last is None or last.number > self._last.number):
+            self._last = last
 
     @contextmanager
     def _locked(self) -> Iterator[FileIO]:
@@ -278,12 +325,11 @@ def _read_lines(file: FileIO, most: int | None = None) -> tuple[list[bytes], int
     return lines[1:] if start else lines, size - len(unfinished)
 
 
-def read_checkpoints(path: Path, key: AuditKey | None) -> Iterator[tuple[int, Checkpoint | None]]:
-    """Yield line numbers and checkpoints for a reader; None for a line not sealed with this key."""
+def read_checkpoints(path: Path, key: AuditKey | None, *, is_copy: bool = False) -> Checkpoints:
+    """Return the checkpoints in a file, for a reader."""
     try:
         with open(path, "rb", buffering=0) as file:
             lines, _ = _read_lines(file)
     except FileNotFoundError:
-        return
-    for number, line in enumerate(lines, start=1):
-        yield number, parse_checkpoint(line, key)
+        lines = []
+    return collect_checkpoints(lines, key, is_copy=is_copy)

@@ -22,15 +22,10 @@ from toolcrib.config.settings import Audit
 from toolcrib.dispatch.calls import Call
 from toolcrib.errors import AuditUnavailableError, ConfigurationError
 from toolcrib.policy.audit.checkpoints import AuditKey
+from toolcrib.policy.audit.files import explain_damage, is_temporary, refuse_export, unusable_file
 from toolcrib.policy.audit.record import Entry, Redaction, encode_entry, to_plain
-from toolcrib.policy.audit.store import (
-    DamagedError,
-    find_foreign_file,
-    is_temporary,
-    refuse_export,
-    unusable_file,
-)
 from toolcrib.policy.audit.writer import RecordWriter
+from toolcrib.state.base import StateDamaged
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
@@ -90,21 +85,10 @@ class AuditLog:
             return
         try:
             opened.result()
-        except DamagedError as error:
-            raise self._explain_damage(error) from None
+        except StateDamaged as error:
+            raise explain_damage(error, Path(self._options.file)) from None
         except OSError as error:
             raise unusable_file(error, self._options) from None
-
-    def _explain_damage(self, error: DamagedError) -> ConfigurationError:
-        path = Path(self._options.file)
-        if (foreign := find_foreign_file(path)) is not None:
-            return foreign
-        hint = (
-            f"run `toolcrib audit verify --file {path}` to see what was changed; to begin a new log, move "
-            "this one and its checkpoints away"
-        )
-        message = f"the audit log is damaged: {error}"
-        return ConfigurationError(message, file=str(path), key="audit.file", hint=hint)
 
     async def close(self) -> None:
         """Write what is waiting, the last record and a checkpoint. Gives up on a store that hangs."""
@@ -498,12 +482,13 @@ class WriterThread:
 
     def _turn(self) -> float | None:
         """Write what is queued and do what is due. Returns the seconds to wait, as `run_maintenance` does."""
-        queue, pending = self.queue, self._pending
+        queue, pending, given = self.queue, self._pending, len(self._pending)
         while queue and len(pending) < MAX_BATCH:
             pending.append(queue.popleft())
         try:
             if pending or self._has_failed:
-                self._writer.write([item.entry for item in pending])
+                # Those of a write that failed are still with the writer.
+                self._writer.write([item.entry for item in pending[given:]])
                 self._pending = []
                 self._succeed(pending)
                 self._checked_at = time.monotonic()
@@ -532,11 +517,10 @@ class WriterThread:
         if self._has_failed:
             self._retry_s = min(LAST_RETRY_S, self._retry_s * 2)
         self._has_failed = True
-        while self.queue:
-            self._pending.append(self.queue.popleft())
         self._log_failure(str(error) or type(error).__name__)
-        self.mark_late(self._pending)
-        _resolve_all(self._pending, False)
+        waiting = [*self._pending, *self.queue]
+        self.mark_late(waiting)
+        _resolve_all(waiting, False)
 
     def _log_failure(self, reason: str) -> None:
         now = time.monotonic()
@@ -550,7 +534,8 @@ class WriterThread:
         logger.error("audit: cannot write records to %s: %s", self._writer.path, reason)
 
     def _close(self) -> None:
-        lost, self._pending = self._pending, []  # empty unless the store fails
+        lost, self._pending = [*self._pending, *self.queue], []  # empty unless the store fails
+        self.queue.clear()
         try:
             self._writer.close()
         except Exception as error:
@@ -574,6 +559,3 @@ def _resolve_all(items: Iterable[QueuedRecord], is_written: bool) -> None:
             waiters.loop.call_soon_threadsafe(waiters.resolve, waiting, is_written)
         except RuntimeError:
             pass  # the loop is closed
-
-
-# --- middleware ---------------------------------------------------------------------------------------

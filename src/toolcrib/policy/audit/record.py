@@ -2,10 +2,10 @@
 
 A record is one line of JSON:
 
-    {"seq":7,"at":"2026-05-04T10:00:00.000Z","kind":"call", ... ,"hash":"<64 hex digits>"}
+    {"seq":7,"stream":"5c1e0a77d2b4","at":"2026-05-04T10:00:00.000Z", ... ,"hash":"<64 hex digits>"}
 
-The hash is the SHA-256 of the previous record's hash (64 digits) followed by the bytes of this line up to
-`,"hash"`. Any program can verify the chain without agreeing on how JSON is formatted.
+The hash is the SHA-256 of the hash of the previous record of its stream (64 digits) followed by the bytes of
+this line up to `,"hash"`. Any program can verify the chain without agreeing on how JSON is formatted.
 
 Only argument names listed in `audit.values` are recorded. Of those, the redactor of `toolcrib.logs` takes out
 secrets; names of personal data and card numbers are hidden too.
@@ -23,11 +23,14 @@ from typing import Any, NamedTuple
 
 from toolcrib.errors import ConfigurationError, ErrorCollector
 from toolcrib.logs import HIDDEN, is_secret_name, package_filter
+from toolcrib.state.base import Head, Record
 from toolcrib.validation import codec
 
-GENESIS = b"0" * 64
-"""The hash that the first record is chained to."""
+NO_RECORD = Head(0, b"0" * 64)
+"""What the first record of a stream is chained to."""
 MAX_LINE = 64 * 1024
+_ADDED = 256
+"""More bytes than number, stream, time and hash add to a record."""
 _LONG = 4096
 _MAX_STRING = 512
 _MAX_PLAIN_DEPTH = 32
@@ -35,71 +38,101 @@ _MAX_PLAIN_ITEMS = 10_000
 _MAX_BITS = 1024
 _HASH = b',"hash":"'
 TAIL = len(_HASH) + 64 + 2
-_SEQ = re.compile(rb'\{"seq":([1-9]\d{0,17}),')
+_START = re.compile(rb'\{"seq":([1-9]\d{0,11}),"stream":"[\w-]{1,64}",')
 _END = re.compile(rb',"hash":"([0-9a-f]{64})"\}')
-
-Entry = bytes
-"""An encoded record without its number and hash, which the writer thread adds."""
+_SEARCHED = ("id", "principal", "tool", "outcome")
 
 
-class Head(NamedTuple):
-    """Number and hash of the last record of a log."""
+class Entry(NamedTuple):
+    """A record without its number and hash, which the writer thread adds to its `body`."""
 
-    seq: int
-    hash: bytes
+    at_ms: int
+    id: str
+    principal: str
+    tool: str
+    outcome: str
+    body: bytes
 
 
-NO_RECORD = Head(0, GENESIS)
-
-
-def chain_entries(head: Head, entries: Iterable[Entry]) -> tuple[Head, list[bytes]]:
-    """Return the new head and the record lines of `entries`, chained after `head`."""
+def chain_entries(stream: str, head: Head, entries: Iterable[Entry]) -> list[Record]:
+    """Return the records of `entries`, chained after `head`."""
     seq, previous = head
-    lines = []
-    for entry in entries:
+    name = stream.encode()
+    records = []
+    for at_ms, id_, principal, tool, outcome, rest in entries:
         seq += 1
-        body = b'{"seq":%d,%b' % (seq, entry)
+        body = b'{"seq":%d,"stream":"%b",%b' % (seq, name, rest)
         previous = sha256(previous + body).hexdigest().encode()
-        lines.append(b'%b,"hash":"%b"}' % (body, previous))
-    return Head(seq, previous), lines
+        line = b'%b,"hash":"%b"}' % (body, previous)
+        records.append(Record(seq, at_ms, id_, principal, tool, outcome, line))
+    return records
 
 
 def encode_entry(wall: float, facts: dict[str, Any]) -> Entry:
-    """Encode the facts of a record as the inner part of a JSON object. Never fails, whatever they hold."""
+    """Encode the facts of a record. Never fails, whatever they hold."""
     try:
         data = codec.write(facts)
     except Exception:  # not JSON: lone surrogates, objects, endless nesting
         facts = {key: to_plain(value) for key, value in facts.items()}
         data = codec.write(facts)
     if len(data) > _LONG:
-        data = codec.write({key: _shorten(value) for key, value in facts.items()})
-    if len(data) > MAX_LINE:
-        scalars = {key: value for key, value in facts.items() if not isinstance(value, dict | list)}
-        data = codec.write({key: _shorten(value) for key, value in scalars.items()})
+        facts = {key: _shorten(value) for key, value in facts.items()}
+        data = codec.write(facts)
+    if len(data) > MAX_LINE - _ADDED:
+        facts = {key: value for key, value in facts.items() if not isinstance(value, dict | list)}
+        data = codec.write(facts)
     beginning = b'"at":"%b"%b%b' if "kind" in facts else b'"at":"%b","kind":"call"%b%b'
-    rest = data[1:-1]
-    return beginning % (format_time(wall).encode(), b"," if rest else b"", rest)
+    rest, at_ms = data[1:-1], to_ms(wall)
+    body = beginning % (format_ms(at_ms).encode(), b"," if rest else b"", rest)
+    return Entry(at_ms, *_searched(facts), body)
+
+
+def _searched(facts: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """Return the fields that are searched, which the store keeps beside the line."""
+    id_, principal, tool, outcome = map(facts.get, _SEARCHED)
+    return (
+        id_ if isinstance(id_, str) else "",
+        principal if isinstance(principal, str) else "",
+        tool if isinstance(tool, str) else "",
+        outcome if isinstance(outcome, str) else "",
+    )
 
 
 def read_head(line: bytes) -> Head | None:
     """Return the number and hash that a line claims; None if it is not a record."""
-    seq, end = _SEQ.match(line), _END.fullmatch(line, len(line) - TAIL)
+    seq, end = _START.match(line), _END.fullmatch(line, len(line) - TAIL)
     return None if seq is None or end is None else Head(int(seq[1]), end[1])
 
 
-def follows(line: bytes, head: Head) -> bool:
+def follows(line: bytes, stream: str, head: Head) -> bool:
     """Whether a line is the record after `head`, unchanged since it was written."""
-    if not line.startswith(b'{"seq":%d,' % (head.seq + 1)):
+    if not line.startswith(b'{"seq":%d,"stream":"%b",' % (head.seq + 1, stream.encode())):
         return False
     found = sha256(head.hash + line[:-TAIL]).hexdigest().encode()
     return line.endswith(b'%b%b"}' % (_HASH, found))
 
 
-def format_time(wall: float) -> str:
+def is_searchable(record: Record) -> bool:
+    """Whether the fields that are searched are those of the line."""
+    try:
+        facts, at = codec.decode(record.line), format_ms(record.at_ms)
+    except (ValueError, OverflowError, OSError):
+        return False
+    return isinstance(facts, dict) and (facts.get("at"), *_searched(facts)) == (at, *record[2:6])
+
+
+def to_ms(wall: float) -> int:
+    """Return milliseconds since 1970."""
+    return round(wall * 1e6) // 1000
+
+
+def format_ms(at_ms: int) -> str:
     """Format a time in UTC with milliseconds: 2026-05-04T10:00:00.000Z."""
-    second = int(wall // 1)
-    carry, microsecond = divmod(round((wall - second) * 1e6), 1_000_000)
-    return f"{_format_second(second + carry)}.{microsecond // 1000:03d}Z"
+    return f"{_format_second(at_ms // 1000)}.{at_ms % 1000:03d}Z"
+
+
+def format_time(wall: float) -> str:
+    return format_ms(to_ms(wall))
 
 
 @lru_cache(maxsize=2)

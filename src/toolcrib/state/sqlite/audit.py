@@ -14,15 +14,16 @@ import errno
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
 from toolcrib.state.base import Head, Page, Query, Record, StateDamaged, StateUnavailable
 
+T = TypeVar("T")
 logger = logging.getLogger("toolcrib")
 
 _SEQ_BITS = 40
@@ -31,11 +32,13 @@ SCHEMA = (
     "CREATE TABLE IF NOT EXISTS stream (number INTEGER PRIMARY KEY, name TEXT UNIQUE)",
     # The key is (number of the stream, seq) in one integer: a second index would double the cost of a record.
     "CREATE TABLE IF NOT EXISTS record (key INTEGER PRIMARY KEY, at_ms INTEGER, id TEXT, principal TEXT,"
-    " tool TEXT, outcome TEXT, line BLOB)",
+    " tool TEXT, outcome TEXT, line TEXT)",
     "CREATE INDEX IF NOT EXISTS record_at ON record (at_ms)",
 )
 _COLUMNS = "key, at_ms, id, principal, tool, outcome, line"
 _LAST = "SELECT max(key) FROM record WHERE key BETWEEN ?1 << 40 AND (?1 << 40) + 0xFFFFFFFFFF"
+_FIRST_YOUNG = "SELECT key FROM record WHERE key BETWEEN ? AND ? AND +at_ms >= ? ORDER BY key LIMIT 1"
+"""Without the index of times, as it begins with the oldest records."""
 _ROWS = (64, 16, 4, 1)
 """Rows per statement: each statement releases the interpreter lock and has to acquire it again."""
 _INSERTS = {
@@ -45,6 +48,7 @@ _INSERTS = {
 DELETED = "the log file was deleted"
 REPLACED = "the log file was replaced by another file"
 FOREIGN = "it holds other tables, and no records"
+NO_DATABASE = "it is not a SQLite file"
 OLD = "it was written by an older toolcrib, in one chain"
 
 FileId = tuple[int, int] | None
@@ -155,6 +159,7 @@ class SQLiteAudit:
                 orphan.unlink(missing_ok=True)  # of a deleted log: another process may have it open
         _refuse_unusable(self._path)
         db = sqlite3.connect(self._path, timeout=self._wait_s, isolation_level=None)
+        db.text_factory = _as_text
         try:
             _find_tables(db)  # before anything in it is changed
             db.execute("PRAGMA journal_mode=WAL")  # ignored by a file system that does not support it
@@ -170,23 +175,32 @@ class SQLiteAudit:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write to the file of that name. During a transaction no process replaces the -wal file."""
         with _translated():
-            db = self._connect()
-            db.execute("BEGIN IMMEDIATE")
+            db = self._begin()
             try:
-                if self._find_ids() != self._ids:
-                    db.execute("ROLLBACK")
-                    self.check()
-                    db = self._connect()
-                    db.execute("BEGIN IMMEDIATE")
                 yield db
                 db.execute("COMMIT")
             except BaseException:
                 self._numbers.clear()  # they may be rolled back, too
-                if self._db is not None and db.in_transaction:  # some failures end it
+                if db.in_transaction:  # some failures end it
                     db.execute("ROLLBACK")
                 raise
+
+    def _begin(self) -> sqlite3.Connection:
+        """Begin to write to the file of that name. Meanwhile no process replaces the -wal file."""
+        db = self._connect()
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            if self._find_ids() == self._ids:
+                return db
+            db.execute("ROLLBACK")
+        except sqlite3.OperationalError:
+            if self._find_ids() == self._ids:
+                raise
+        self.check()
+        db = self._connect()
+        db.execute("BEGIN IMMEDIATE")
+        return db
 
     def _find_ids(self) -> tuple[FileId, FileId]:
         return _file_id(self._path), _file_id(self._wal)
@@ -231,8 +245,7 @@ class SQLiteAudit:
             for number, name in db.execute("SELECT number, name FROM stream").fetchall():
                 key = db.execute(_LAST, (number,)).fetchone()[0]
                 if before_ms is not None and key is not None:
-                    young = "SELECT key FROM record WHERE key BETWEEN ? AND ? AND at_ms >= ? LIMIT 1"
-                    row = db.execute(young, (number << _SEQ_BITS, key, before_ms)).fetchone()
+                    row = db.execute(_FIRST_YOUNG, (number << _SEQ_BITS, key, before_ms)).fetchone()
                     key = key if row is None else row[0] - 1
                 row = db.execute("SELECT line FROM record WHERE key = ?", (key,)).fetchone()
                 if row is not None:
@@ -277,7 +290,7 @@ class SQLiteAudit:
         """Connect, and begin a transaction in which nothing changes for this reader."""
         with _translated():
             try:
-                db = self._begin_reading("mode=ro")
+                db = self._begin_reading("mode=ro") if self._path.exists() else _open_blank()
             except sqlite3.OperationalError:
                 # SQLite wants to write beside a file that it reads. If that is not permitted and nobody else
                 # writes, it can be told that nothing will change.
@@ -292,6 +305,7 @@ class SQLiteAudit:
     def _begin_reading(self, mode: str) -> sqlite3.Connection:
         url = f"file:{quote(str(self._path.absolute()))}?{mode}"
         db = sqlite3.connect(url, uri=True, isolation_level=None, timeout=self._wait_s)
+        db.text_factory = _as_text
         try:
             db.execute("BEGIN")
             if _find_tables(db) >= {"stream", "record"}:
@@ -300,15 +314,45 @@ class SQLiteAudit:
             db.close()
             raise
         db.close()  # an empty file, or somebody has removed a table: its records are gone
-        db = sqlite3.connect(":memory:")
-        for statement in SCHEMA:
-            db.execute(statement)
-        return db
+        return _open_blank()
+
+
+def find_problem(path: Path) -> str:
+    """Return why a file is not a log, empty if it may be one. Leaves no files beside it."""
+    wal = path.with_name(f"{path.name}-wal")
+    mode = "mode=ro" if wal.exists() else "immutable=1"
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?{mode}", uri=True)) as db:
+            _find_tables(db)
+    except StateDamaged as error:
+        return str(error)
+    except sqlite3.OperationalError:
+        pass  # it cannot be read now
+    except sqlite3.DatabaseError:
+        with open(path, "rb") as file:
+            return "" if file.read(15) == b"SQLite format 3" else NO_DATABASE
+    return ""
+
+
+def run_now(method: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a method of the store, without an event loop."""
+    try:
+        method.send(None)
+    except StopIteration as ended:
+        return cast("T", ended.value)
+    raise RuntimeError("the store waits for an event loop")
+
+
+def _open_blank() -> sqlite3.Connection:
+    db = sqlite3.connect(":memory:")
+    for statement in SCHEMA:
+        db.execute(statement)
+    return db
 
 
 def _insert(db: sqlite3.Connection, base: int, records: Sequence[Record]) -> None:
     start, count = 0, len(records)
-    rows = [(base + seq, *rest) for seq, *rest in records]
+    rows = [(base + record[0], *record[1:6], record.line.decode()) for record in records]
     for size in _ROWS:
         while count - start >= size:
             db.execute(_INSERTS[size], list(chain.from_iterable(rows[start : start + size])))
@@ -324,7 +368,14 @@ def _to_record(row: Sequence[Any]) -> Record:
 
 
 def _as_bytes(value: object) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
     return value if isinstance(value, bytes) else b""
+
+
+def _as_text(data: bytes) -> str:
+    """Somebody may have written anything."""
+    return data.decode("utf-8", "replace")
 
 
 @contextmanager

@@ -21,13 +21,14 @@ from tests.support.records.audit_logs import (
     make_audit,
     make_log,
     read_lines,
+    sealed,
     verify,
 )
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Audit
 from toolcrib.policy.audit import AuditLog, open_log
 from toolcrib.policy.audit import log as log_module
-from toolcrib.policy.audit.store import SQLiteStore
+from toolcrib.state.sqlite.audit import SQLiteAudit
 
 # --- well ---
 
@@ -50,7 +51,7 @@ async def test_records_that_gather_are_written_together_in_their_order(
     await log.close()
     assert calls(tmp_path / "audit.db") == [f"c{number}" for number in range(3000)] + ["noted"]
     assert verify(tmp_path / "audit.db").is_sound
-    assert verify(tmp_path / "audit.db").proven_through == 3003
+    assert verify(tmp_path / "audit.db").unsealed == 0
 
 
 async def test_an_idle_log_is_sealed_in_time(
@@ -61,7 +62,7 @@ async def test_an_idle_log_is_sealed_in_time(
     await log.open()
     assert await committed(log, 1)
     async with asyncio.timeout(5):
-        while verify(tmp_path / "audit.db").proven_through < 2:
+        while verify(tmp_path / "audit.db").unsealed:
             await asyncio.sleep(0.01)
 
 
@@ -216,7 +217,8 @@ async def test_damage_is_an_error_that_says_what_to_do(tmp_path: Path, logs: lis
     again = make_audit(logs, path)
     with pytest.raises(ConfigurationError) as caught:
         await again.open()
-    words = "the audit log is damaged: records 1 to 3 are missing at the end"
+    [stream] = sealed(path)[-1].heads
+    words = f"the audit log is damaged: records 1 to 3 of stream {stream} are missing at the end"
     assert caught.value.message == words
     assert (caught.value.file, caught.value.key) == (str(path), "audit.file")
     assert f"`toolcrib audit verify --file {path}`" in str(caught.value.hint)
@@ -241,7 +243,7 @@ async def test_a_place_that_cannot_be_used_is_an_error(tmp_path: Path, logs: lis
 
 async def test_a_database_is_not_kept_on_a_device(tmp_path: Path, logs: list[AuditLog]) -> None:
     (tmp_path / "audit.db").symlink_to(os.devnull)
-    with pytest.raises(ConfigurationError, match="not an audit log: a device") as caught:
+    with pytest.raises(ConfigurationError, match="not an audit log: it is a device") as caught:
         await make_audit(logs, tmp_path / "audit.db").open()
     assert (caught.value.file, caught.value.key) == (str(tmp_path / "audit.db"), "audit.file")
     assert str(caught.value.hint).startswith("name a file that does not exist yet")
@@ -300,14 +302,14 @@ async def test_every_reply_has_its_own_wait_time_while_a_store_hangs(
     assert await committed(log, 0)
     loop = asyncio.get_running_loop()
     works_again = threading.Event()
-    append = SQLiteStore.append
+    append = SQLiteAudit.append
 
-    def hang(*given: Any) -> None:
+    async def hang(*given: Any) -> None:
         works_again.wait(10)
-        append(*given)
+        await append(*given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(SQLiteStore, "append", hang)
+        patch.setattr(SQLiteAudit, "append", hang)
         async with asyncio.timeout(3):
             began, first = loop.time(), log.commit({"id": "c1"})
             while loop.time() < began + 0.3:
@@ -333,7 +335,7 @@ async def test_a_gap_record_says_when_the_gap_began(tmp_path: Path, logs: list[A
     await log.close()
     (gap,) = [record for record in open_log(path).records() if record["kind"] == "gap"]
     assert gap["since"] <= gap["at"]
-    assert set(gap) == {"seq", "at", "kind", "since", "late", "lost", "hash"}
+    assert set(gap) == {"seq", "stream", "at", "kind", "since", "late", "lost", "hash"}
 
 
 async def test_records_beyond_the_queue_are_lost_and_counted(
@@ -390,7 +392,7 @@ async def test_records_that_cannot_be_written_at_closing_are_lost(
     assert await committed(log, 2)
     await log.close()
     assert calls(path) == ["c0", "c2"]
-    assert gap_counts(path) == [(1, 0), (0, 1)]
+    assert gap_counts(path) == [(1, 1)]
     assert verify(path).is_sound
 
 
@@ -419,7 +421,7 @@ async def test_a_bug_in_the_writer_is_a_failure_like_any_other(
     log = make_audit(logs, tmp_path / "audit.db", wait_s=60)
     await log.open()
     with monkeypatch.context() as patch:
-        patch.setattr("toolcrib.policy.audit.writer.chain_entries", lambda head, entries: 1 / 0)
+        patch.setattr("toolcrib.policy.audit.writer.chain_entries", lambda *_: 1 / 0)
         async with asyncio.timeout(20):  # told at once, not when the time is over
             assert await committed(log, 1) is False
         assert "division by zero" in caplog.text
@@ -456,7 +458,7 @@ async def test_opened_while_the_disk_is_full_it_writes_later(
         def refuse(*_: Any, **__: Any) -> Any:
             raise OSError(28, "No space left on device")
 
-        patch.setattr("toolcrib.policy.audit.writer.SQLiteStore", refuse)
+        patch.setattr(SQLiteAudit, "open", refuse)
         await log.open()
         assert log.is_failing
         assert await committed(log, 1) is False

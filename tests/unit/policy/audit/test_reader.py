@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 from tests.support.records.audit_logs import (
     NOON,
+    ManualClocks,
     entries,
     kinds,
     make_log,
@@ -20,8 +20,7 @@ from tests.support.records.audit_logs import (
     seals,
 )
 from toolcrib.errors import ConfigurationError
-from toolcrib.policy.audit import AuditReader, Problem, open_log
-from toolcrib.policy.audit.reader import MAX_PROBLEMS
+from toolcrib.policy.audit import AuditReader, open_log
 from toolcrib.policy.audit.record import encode_entry
 
 FACTS: list[dict[str, Any]] = [
@@ -34,7 +33,9 @@ FACTS: list[dict[str, Any]] = [
 
 @pytest.fixture
 def log(tmp_path: Path) -> AuditReader:
-    writer = make_writer(tmp_path / "audit.db")
+    clocks = ManualClocks()
+    clocks.advance(len(FACTS))
+    writer = make_writer(tmp_path / "audit.db", clocks)
     writer.write([encode_entry(NOON + number, facts) for number, facts in enumerate(FACTS)])
     writer.close()
     return open_log(tmp_path / "audit.db")
@@ -50,7 +51,7 @@ def test_records_come_in_their_order_or_the_other_way_round(log: AuditReader) ->
     assert [record["seq"] for record in log.records(limit=2)] == [1, 2]
     assert [record["seq"] for record in log.records(newest_first=True, limit=2)] == [6, 5]
     assert list(log.records(limit=0)) == []
-    assert log.last_seq() == 6
+    assert list(log.last_seqs().values()) == [6]
 
 
 def test_records_are_found_by_what_they_say(log: AuditReader) -> None:
@@ -103,16 +104,16 @@ def test_a_time_that_is_none_is_an_error(log: AuditReader, time: Any) -> None:
 def test_a_value_inside_does_not_make_a_record_fit(tmp_path: Path) -> None:
     writer = make_writer(tmp_path / "audit.db")
     writer.write([encode_entry(NOON, {"id": "a", "tool": "x", "values": {"tool": "y", "id": "b", "at": 5}})])
-    writer.write([encode_entry(NOON, {"id": "t", "tool": "x", "at": 5})])
     writer.close()
     log = open_log(tmp_path / "audit.db")
     assert ids(log, tool="y") == ids(log, id="b") == ""
     assert ids(log, tool="x", since=0.0, until=9e9) == "a"
-    assert ids(log, tool="x", until=9e9) == "a"
 
 
 def test_a_log_is_followed_while_it_grows(log: AuditReader) -> None:
-    writer = make_writer(log.path)
+    clocks = ManualClocks()
+    clocks.advance(60)
+    writer = make_writer(log.path, clocks)
     waits = 0
 
     def wait() -> bool | None:
@@ -121,12 +122,13 @@ def test_a_log_is_followed_while_it_grows(log: AuditReader) -> None:
         if waits == 4:
             return False
         if waits != 2:
-            writer.write(entries(waits))
+            writer.write(entries(waits, wall=clocks.wall_s))
         return None
 
-    seen = [record["seq"] for record in log.follow(4, wait)]
+    [stream] = log.last_seqs()
+    seen = [record["seq"] for record in log.follow({stream: 4}, wait)]
     writer.close()
-    assert seen == list(range(5, 12))
+    assert seen == [5, 6, 1, 2, 3, 4, 5]
     assert waits == 4
 
 
@@ -137,8 +139,8 @@ def test_lines_that_are_no_records_are_skipped(log: AuditReader) -> None:
     replace_lines(log.path, lines)
     assert ids(log) == "ad"
     assert ids(log, newest_first=True) == "da"
-    assert [record["seq"] for record in log.follow(1, lambda: False)] == [2, 5, 6]
-    assert kinds(log.path) == ["edited", "unreadable"]
+    assert [record["seq"] for record in log.follow({}, lambda: False)] == [1, 2, 5, 6]
+    assert kinds(log.path) == ["unreadable", "unreadable"]
 
 
 def test_json_that_is_no_record_is_skipped(log: AuditReader) -> None:
@@ -147,8 +149,7 @@ def test_json_that_is_no_record_is_skipped(log: AuditReader) -> None:
     replace_lines(log.path, lines)
     assert ids(log) == "abd"
     assert ids(log, tool="refund") == "a"
-    assert [record["seq"] for record in log.follow(0, lambda: False)] == [1, 2, 3, 5, 6]
-    assert log.last_seq() == 6
+    assert [record["seq"] for record in log.follow({}, lambda: False)] == [1, 2, 3, 5, 6]
 
 
 @pytest.mark.parametrize(
@@ -182,103 +183,44 @@ def test_a_log_without_records_is_a_log(tmp_path: Path) -> None:
     writer.open()
     writer.release()
     log = open_log(tmp_path / "audit.db")
-    assert (log.last_seq(), list(log.records())) == (0, [])
+    assert (log.last_seqs(), list(log.records())) == ({}, [])
     verdict = log.verify()
-    assert (verdict.is_sound, verdict.records, verdict.first_seq, verdict.last_seq) == (True, 0, 0, 0)
-    assert verdict.head == "0" * 64
+    assert (verdict.is_sound, verdict.records, verdict.streams) == (True, 0, 0)
     for beside in ("audit.db.key", "audit.db.checkpoints"):
         (tmp_path / beside).unlink()
     assert open_log(tmp_path / "audit.db").verify().problems == []
 
 
-def test_a_verdict_says_what_was_looked_at(tmp_path: Path) -> None:
-    make_log(tmp_path / "audit.db", 12_000, batch=4000)
-    heard: list[int] = []
-    verdict = open_log(str(tmp_path / "audit.db")).verify(heard.append)
-    assert heard == [5000, 10_000]
-    assert verdict.records == verdict.last_seq == verdict.proven_through == 12_002
-    assert (verdict.first_seq, verdict.checkpoints_checked, verdict.pruned_before) == (1, 1, None)
-    assert verdict.head == read_lines(tmp_path / "audit.db")[-1][-66:-2].decode()
-    assert verdict.is_sound
-    assert verdict.is_keyed
-    assert verdict.problems == []
-
-
-def test_a_log_is_verified_while_it_is_written(tmp_path: Path) -> None:
-    writer = make_writer(tmp_path / "audit.db")
-    writer.write(entries(5))
-    assert open_log(tmp_path / "audit.db").verify().is_sound
-
-    def grow(_: int) -> None:
-        writer.write(entries(10))
-
-    writer.write(entries(6000))
-    verdict = open_log(tmp_path / "audit.db").verify(grow)
-    assert verdict.is_sound
-    assert verdict.records == 6006
-    writer.close()
-
-
-def test_a_verdict_without_the_key_says_so(tmp_path: Path) -> None:
+def test_a_missing_log_is_verified_by_its_checkpoints(tmp_path: Path) -> None:
     path = tmp_path / "audit.db"
-    make_log(path, 5)
-    path.with_name("audit.db.key").unlink()
-    verdict = open_log(path).verify()
-    assert (verdict.is_sound, verdict.is_keyed, verdict.checkpoints_checked) == (True, False, 1)
-    path.with_name("audit.db.checkpoints").unlink()
-    verdict = open_log(path).verify()
-    assert (verdict.is_sound, verdict.proven_through) == (True, 0)
-
-
-def test_the_number_of_problems_is_limited(tmp_path: Path) -> None:
-    path = tmp_path / "audit.db"
-    make_log(path, 300)
-    replace_lines(path, [line.replace(b"ana", b"bob") for line in read_lines(path)])
-    problems = open_log(path).verify().problems
-    assert len(problems) == MAX_PROBLEMS + 1
-    words = "record 2 does not match the one before it: one of them was changed"
-    assert problems[0] == Problem(2, "edited", words)
-    assert problems[-1] == Problem(102, "more", "more problems from record 102 on")
-
-
-def test_every_problem_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "audit.db"
-    make_log(path, 10)
-    lines = read_lines(path)
-
-    def problems(changed: list[bytes]) -> list[tuple[int, str, str]]:
-        replace_lines(path, changed)
-        return [problem[:3] for problem in open_log(path).verify().problems]
-
-    assert problems([*lines[:4], *lines[5:]]) == [(5, "missing", "record 5 is missing")]
-    assert problems([*lines[:4], *lines[6:]]) == [(5, "missing", "records 5 to 6 are missing")]
-    assert problems(lines[:-1]) == [(12, "truncated", "record 12 is missing at the end")]
-    assert problems(lines[2:])[0][1:] == ("missing", "records 1 to 2 are missing")
-    assert problems([b"", *lines[1:]])[0] == (1, "unreadable", "record 1 is unreadable")
-
-
-def test_a_log_that_may_only_be_read_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "audit.db"
-    make_log(path, 5)
-    connect = sqlite3.connect
-    asked: list[str] = []
-
-    class Refusing(sqlite3.Connection):
-        def execute(self, *args: Any) -> sqlite3.Cursor:
-            if "mode=ro" in asked[-1]:
-                raise sqlite3.OperationalError("unable to open database file")
-            return super().execute(*args)
-
-    def strict(address: str, **options: Any) -> sqlite3.Connection:
-        asked.append(address)
-        return connect(address, factory=Refusing, **options)
-
-    monkeypatch.setattr(sqlite3, "connect", strict)
-    assert open_log(path).verify().is_sound
-    assert [address.rpartition("?")[2] for address in asked] == ["mode=ro", "immutable=1"]
-    path.with_name("audit.db-wal").touch()
-    with pytest.raises(ConfigurationError, match="not an audit log: unable to open database file"):
+    make_log(path, 3)
+    path.unlink()
+    assert kinds(path) == ["truncated"]
+    assert list(open_log(path).records()) == []
+    assert open_log(path).last_seqs() == {}
+    seals(path).write_bytes(seals(path).read_bytes().splitlines(keepends=True)[0])  # of the empty log
+    with pytest.raises(ConfigurationError, match="no such audit log"):
         open_log(path).verify()
+    path.mkdir()
+    with pytest.raises(ConfigurationError, match="no such audit log"):
+        open_log(path)
+
+
+def test_records_of_all_streams_come_in_the_order_of_their_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolcrib.policy.audit.reader._PAGE", 3)
+    writers = [make_writer(tmp_path / "audit.db") for _ in range(2)]
+    for number in range(10):
+        writers[number % 2].write(entries(1, number, NOON + number))
+    for writer in writers:
+        writer.release()
+    log = open_log(tmp_path / "audit.db")
+    wanted = [f"c{number}" for number in range(10)]
+    assert [record["id"] for record in log.records() if "id" in record] == wanted
+    assert [record["id"] for record in log.records(newest_first=True) if "id" in record] == wanted[::-1]
+    assert [record["id"] for record in log.records(tool="tool_0", newest_first=True, limit=2)] == ["c9", "c6"]
+    assert [record["id"] for record in log.follow({}, lambda: False) if "id" in record] == wanted
 
 
 def test_without_locks_one_process_still_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

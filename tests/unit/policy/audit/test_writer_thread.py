@@ -18,8 +18,8 @@ from tests.support.records.audit_logs import calls, entries, gap_counts, make_au
 from toolcrib.policy.audit import AuditLog
 from toolcrib.policy.audit import log as log_module
 from toolcrib.policy.audit.log import MAX_GATHERED, LoopWaiters, QueuedRecord, WriterThread
-from toolcrib.policy.audit.store import DamagedError, StoreError
 from toolcrib.policy.audit.writer import RecordWriter
+from toolcrib.state.base import StateDamaged, StateUnavailable
 
 WAIT_S = 5.0
 
@@ -232,9 +232,14 @@ class Bench:
         patch.setattr(self.writer, "write", self.write)
 
     def write(self, given: Any) -> None:
-        if self.error is not None:
-            raise self.error
-        self._write(given)
+        with pytest.MonkeyPatch.context() as patch:
+            if self.error is not None:
+                patch.setattr(self.writer, "open", self._fail)
+            self._write(given)
+
+    def _fail(self) -> None:
+        assert self.error is not None
+        raise self.error
 
     def add(self, count: int = 1) -> None:
         self.thread.queue.extend(QueuedRecord(entry, None, None) for entry in entries(count))
@@ -353,7 +358,7 @@ def test_failures_are_logged_once_a_minute(bench: Bench, caplog: pytest.LogCaptu
     caplog.clear()
     bench.clock.now_s += 59.5
     bench.add()
-    bench.turn(StoreError("locked"))
+    bench.turn(StateUnavailable("locked"))
     bench.turn()
     assert caplog.messages == []
     bench.clock.now_s += 0.5
@@ -411,7 +416,7 @@ def test_a_log_that_was_opened_late_works_unless_writing_failed(bench: Bench, fa
     bench.writer.release()
 
 
-@pytest.mark.parametrize("error", [DamagedError("it is damaged"), PermissionError(errno.EACCES, "no")])
+@pytest.mark.parametrize("error", [StateDamaged("it is damaged"), PermissionError(errno.EACCES, "no")])
 def test_a_permanent_failure_is_raised_when_opening(
     bench: Bench, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
