@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,32 +16,32 @@ import click
 from toolcrib.cli.catalog import (
     RequestOptions,
     ToolSource,
+    Work,
     complete_kind,
     list_remote_features,
     matches_template,
+    run_client,
     source_options,
 )
 from toolcrib.cli.load import Named, check_is_no_file, load_named
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.questions import TerminalChannel
 from toolcrib.cli.table import signature
 from toolcrib.cli.text import one_line, style, suggest
 from toolcrib.client import Client
 from toolcrib.content import Block, Result
 from toolcrib.context import LOCAL
 from toolcrib.definition import ToolDefinition
-from toolcrib.errors import (
-    InvalidArgumentsError,
-    RemoteError,
-    ToolCrashedError,
-    ToolNotFoundError,
-)
+from toolcrib.errors import RemoteError, ToolNotFoundError
 from toolcrib.options import MAX_TIMEOUT_S
 from toolcrib.schema.arguments import Repairer
 from toolcrib.validation import codec
+from toolcrib.validation.validator import Validator
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+_GRACE_S = 2.0
+"""Added to the time limit of a call, so that the server reports it first."""
 CALL = """
 toolcrib call math_add a=10 b=5
 toolcrib call -t tools.py find_order number=17 tags:='["new"]'
@@ -63,13 +63,8 @@ toolcrib prompt -t shop.py complain --json '{"order": "17"}'
 toolcrib prompt -t shop.py thank who=Ana | pbcopy
 """
 _VERBS = {"tool": "call", "resource": "read", "prompt": "use"}
+_INVALID = "Invalid arguments"
 _JSON_EXAMPLES = {"expected array": '["a", "b"]', "expected object": '{"key": "value"}'}
-
-
-class FailedError(CommandError):
-    """A resource or prompt that exists could not be read."""
-
-    exit_code = 1
 
 
 class CallCommand(Command):
@@ -143,15 +138,14 @@ def call(
         check_is_no_file(name, source.targets)
     given = read_arguments(pairs, as_json)
     remote = source.remote
-    hint = None
     if remote is not None:
-        result = remote.run(partial(_call_remotely, name, given, pairs), terminal, timeout_s)
+        result, hint = remote.run(partial(_call, name, None, given, pairs), terminal, timeout_s)
     else:
         named = load_named(name, source.targets, terminal, "tool", timeout_s=timeout_s)
-        definition = named.tool.definition
-        arguments = convert_arguments(given, pairs, definition)
-        result = _run(named, name, arguments, timeout_s, terminal)
-        hint = _hint_for(result, definition, arguments, terminal)
+        tool = named.tool
+        exact = f"{tool.name}@{tool.version}" if tool.version else tool.name
+        work = partial(_call, exact, tool.definition, given, pairs)
+        result, hint = _run(named, work, terminal, timeout_s)
     if as_json is not None:
         terminal.json(result.to_json())
     elif result.is_error:
@@ -161,21 +155,29 @@ def call(
     return 1 if result.is_error else 0
 
 
-async def _call_remotely(
-    name: str, given: dict[str, Any], pairs: Sequence[str], client: Client, options: RequestOptions
-) -> Result:
-    """Call a tool. The server is asked for one that it does not list too: it may know it, and records the
-    call if a policy hides it."""
-    listed = {tool.name: tool.definition for tool in await client.list_tools()}
-    definition = listed.get(name, ToolDefinition(name))
-    unknown = CommandError(f"Unknown tool: {name}", suggest(name, listed))
+async def _call(
+    name: str,
+    definition: ToolDefinition | None,
+    given: dict[str, Any],
+    pairs: Sequence[str],
+    client: Client,
+    options: RequestOptions,
+) -> tuple[Result, str | None]:
+    """Call a tool; return its result and a hint. A running server is asked for a tool that it does not list
+    too: it may know it, and records the call if a policy hides it."""
+    listed = {} if definition else {tool.name: tool.definition for tool in await client.list_tools()}
+    known = definition or listed.get(name)
+    arguments = convert_arguments(given, pairs, known or ToolDefinition(name))
+    unknown = UnknownNameError(f"Unknown tool: {name}", suggest(name, listed))
     try:
-        result = await client.call(name, convert_arguments(given, pairs, definition), **options)
+        result = await client.call(name, arguments, **options)
     except ToolNotFoundError:
         raise unknown from None
-    if name not in listed and result.is_error and result.text.startswith("Unknown tool"):
-        raise unknown
-    return result
+    if known is None:
+        if result.is_error and result.text.startswith("Unknown tool"):
+            raise unknown
+        return result, None
+    return result, _hint_for(result, known, arguments)
 
 
 def _print_result(result: Result, terminal: Terminal) -> None:
@@ -243,15 +245,14 @@ def read(
     remote = source.remote
     contents: Sequence[Block]
     if remote is not None:
-        contents = remote.run(partial(_read_remotely, uri), terminal, timeout_s)
+        contents = remote.run(partial(_read, uri, None), terminal, timeout_s)
     else:
         named = load_named(uri, source.targets, terminal, "resource", timeout_s=timeout_s)
         if named.values is None and getattr(named.tool, "template", None) is not None:
             raise CommandError(
                 f"{named.name} is a template", "give a URI with values in place of the variables"
             )
-        result = _run(named, named.name, named.values or {}, timeout_s, terminal)
-        contents = [{"uri": named.name, **item} for item in result.content]
+        contents = _run(named, partial(_read, named.name, named.tool.definition), terminal, timeout_s)
     if as_json:
         terminal.json({"contents": contents})
     elif output is not None:
@@ -261,15 +262,20 @@ def read(
     return 0
 
 
-async def _read_remotely(uri: str, client: Client, options: RequestOptions) -> list[Block]:
+async def _read(
+    uri: str, definition: ToolDefinition | None, client: Client, options: RequestOptions
+) -> list[Block]:
     """Return the contents of a resource, as MCP sends them. Raise CommandError."""
     try:
         contents = await client.read(uri, **options)
     except RemoteError as error:
         known = await list_remote_features(client, "resources")
         if not any(tool.name == uri or matches_template(tool, uri) for tool in known):
-            raise CommandError(error.message, suggest(uri, [tool.name for tool in known])) from None
-        raise FailedError(error.message) from None
+            raise UnknownNameError(error.message, suggest(uri, [tool.name for tool in known])) from None
+        hint = None
+        if definition is not None and error.message.startswith(_INVALID):
+            hint = f"parameters: {signature(definition)}"
+        raise FailedError(error.message, hint) from None
     return [
         {
             "uri": item.uri,
@@ -352,14 +358,10 @@ def prompt(
     remote = source.remote
     data: dict[str, Any]
     if remote is not None:
-        data = remote.run(partial(_get_remotely, name, given), terminal, timeout_s)
+        data = remote.run(partial(_get_prompt, name, given), terminal, timeout_s)
     else:
         named = load_named(name, source.targets, terminal, "prompt", timeout_s=timeout_s)
-        # Decoded here and not only by the dispatcher, which leaves all of them as they are if one is wrong.
-        arguments = convert_arguments(given, [f"{key}=" for key in given], named.tool.definition)
-        result = _run(named, named.name, arguments, timeout_s, terminal)
-        description = result.structured_content or named.tool.definition.description
-        data = {**({"description": description} if description else {}), "messages": result.content}
+        data = _run(named, partial(_get_prompt, named.name, given), terminal, timeout_s)
     if as_json is not None:
         terminal.json(data)
     else:
@@ -367,7 +369,7 @@ def prompt(
     return 0
 
 
-async def _get_remotely(
+async def _get_prompt(
     name: str, arguments: Mapping[str, str], client: Client, options: RequestOptions
 ) -> dict[str, Any]:
     """Return description and messages of a prompt, as MCP sends them. Raise CommandError."""
@@ -376,7 +378,7 @@ async def _get_remotely(
     except RemoteError as error:
         known = {tool.name: tool for tool in await list_remote_features(client, "prompts")}
         if name not in known:
-            raise CommandError(f"Unknown prompt: {name}", suggest(name, known)) from None
+            raise UnknownNameError(f"Unknown prompt: {name}", suggest(name, known)) from None
         hint = f"parameters: {signature(known[name].definition) or 'none'}"
         raise FailedError(error.message, hint) from None
     messages = [{"role": item.role, "content": item.content} for item in found.messages]
@@ -455,54 +457,46 @@ def convert_arguments(
 # --- the run -------------------------------------------------------------------------------------------
 
 
-def _run(
-    named: Named, name: str, arguments: Mapping[str, Any], timeout_s: float | None, terminal: Terminal
-) -> Result:
-    """Run a tool, resource or prompt of a server that was loaded, and stop the server. Progress and questions
-    go to the terminal. Raise CommandError if the policy hides it, or if a resource or prompt fails."""
+class UnknownNameError(CommandError):
+    """A server does not know a name, or hides it from its caller."""
+
+
+class FailedError(CommandError):
+    """A resource or prompt that exists could not be read."""
+
+    exit_code = 1
+
+
+def _run(named: Named, work: Work[T], terminal: Terminal, timeout_s: float | None) -> T:
+    """Return what `work` does with a client of a server that was loaded. Raise CommandError if the policy
+    hides the tool."""
     server, tool = named.loaded.server, named.tool
 
-    async def run() -> Result:
-        channel = TerminalChannel(terminal)
+    @asynccontextmanager
+    async def connect(**settings: Any) -> AsyncIterator[Client]:
+        with terminal.log.muted():  # what is wrong with other tools is no matter here
+            await server.start()
         try:
-            if server.dispatcher.pipeline is not None:
-                await server.dispatcher.pipeline.open()  # fails before anything runs
-            if server.lifespan is not None:
-                await server.lifespan.open(server)
-            if tool.kind == "tool":
-                exact = f"{tool.name}@{tool.version}" if tool.version else tool.name
-                return await server.call(exact, arguments, timeout_s=timeout_s, channel=channel)
-            return await server.dispatcher.run(
-                tool, name, arguments, kind=tool.kind, channel=channel, timeout_s=timeout_s
-            )
-        except ToolNotFoundError:
-            # The tool exists; a user who has the file may know that it is the policy that hides it.
-            hint = f"`toolcrib explain --as {LOCAL.name} {tool.reference}` shows which rule decides"
-            text = f"The policy does not allow you to {_VERBS[tool.kind]} '{tool.name}'"
-            raise CommandError(text, hint) from None
+            async with server.connect(**settings) as client:
+                yield client
         finally:
             await server.stop()
-            terminal.status("")
 
-    result = asyncio.run(run())
-    if result.is_error and tool.kind != "tool":
-        text = result.text or f"the {tool.kind} failed without a message"
-        raise FailedError(text, _hint_for(result, tool.definition, arguments, terminal))
-    return result
+    try:
+        return run_client(connect, work, terminal, (timeout_s or MAX_TIMEOUT_S) + _GRACE_S)
+    except UnknownNameError:
+        # It exists; a user who has the file may know that it is the policy that hides it.
+        hint = f"`toolcrib explain --as {LOCAL.name} {tool.reference}` shows which rule decides"
+        text = f"The policy does not allow you to {_VERBS[tool.kind]} '{tool.name}'"
+        raise CommandError(text, hint) from None
 
 
-def _hint_for(
-    result: Result, definition: ToolDefinition, given: Mapping[str, Any], terminal: Terminal
-) -> str | None:
-    """Return a hint after a failure: how to see a traceback, how to write a list or an object as JSON, or
-    the parameters."""
-    error = result.error
-    if isinstance(error, ToolCrashedError):
-        return None if terminal.debug else "--debug shows the traceback"
-    if not isinstance(error, InvalidArgumentsError):
+def _hint_for(result: Result, definition: ToolDefinition, given: Mapping[str, Any]) -> str | None:
+    """Return a hint after invalid arguments: how to write a list or an object as JSON, or the parameters."""
+    if not result.is_error or not result.text.startswith(_INVALID):
         return None
-    for problem in error.details or ():
-        key, example = problem["field"], _JSON_EXAMPLES.get(problem["expected"])
-        if key in given and example is not None:
-            return f"give it as JSON: {key}:='{example}'"
+    for problem in Validator(definition.input_schema).problems(given):
+        example = _JSON_EXAMPLES.get(problem.expected)
+        if problem.field in given and example is not None:
+            return f"give it as JSON: {problem.field}:='{example}'"
     return f"parameters: {signature(definition) or 'none'}"

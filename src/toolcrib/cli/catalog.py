@@ -11,11 +11,11 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import redirect_stderr
+from contextlib import AbstractAsyncContextManager, redirect_stderr
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar
 
 import click
 
@@ -205,6 +205,37 @@ class RequestOptions(TypedDict):
     on_log: Callable[[str, Any], None] | None
 
 
+Work: TypeAlias = Callable[[Client, RequestOptions], Coroutine[Any, Any, T]]
+
+
+def run_client(
+    connect: Callable[..., AbstractAsyncContextManager[Client]],
+    work: Work[T],
+    terminal: Terminal,
+    timeout_s: float | None = None,
+) -> T:
+    """Connect, and return what `work` does with the client and the options of a request, which show its
+    progress and with --debug its log. Questions of the server are asked at the terminal."""
+    results: list[T] = []  # not returned by the task: asyncio may write the result of a task to the log
+    options: RequestOptions = {
+        "timeout_s": timeout_s,
+        "on_progress": Progress(terminal).show,
+        "on_log": terminal.message if terminal.debug else None,
+    }
+    info = {"name": "toolcrib", "version": __version__}
+
+    async def run() -> None:
+        limit_s = timeout_s or DEFAULT_TIMEOUT_S
+        async with connect(timeout_s=limit_s, on_ask=Prompter(terminal).ask, info=info) as client:
+            results.append(await work(client, options))
+
+    try:
+        asyncio.run(run())
+    finally:
+        terminal.status("")
+    return results[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Remote:
     """A running server, by URL or command, and how to reach it."""
@@ -213,38 +244,10 @@ class Remote:
     headers: Mapping[str, str]
     protocol: str
 
-    def run(
-        self,
-        work: Callable[[Client, RequestOptions], Coroutine[Any, Any, T]],
-        terminal: Terminal,
-        timeout_s: float | None = None,
-    ) -> T:
-        """Connect, and return what `work` does with the client and the options of a request, which show its
-        progress and with --debug its log."""
-        results: list[T] = []  # not returned by the task: asyncio may write the result of a task to the log
-        options: RequestOptions = {
-            "timeout_s": timeout_s,
-            "on_progress": Progress(terminal).show,
-            "on_log": terminal.message if terminal.debug else None,
-        }
-
-        async def run() -> None:
-            client = Client(
-                self._transport(terminal),
-                protocol=self.protocol,
-                headers=self.headers,
-                timeout_s=timeout_s or DEFAULT_TIMEOUT_S,
-                on_ask=Prompter(terminal).ask,
-                info={"name": "toolcrib", "version": __version__},
-            )
-            async with client:
-                results.append(await work(client, options))
-
-        try:
-            asyncio.run(run())
-        finally:
-            terminal.status("")
-        return results[0]
+    def run(self, work: Work[T], terminal: Terminal, timeout_s: float | None = None) -> T:
+        """Connect, and return what `work` does with the client."""
+        connect = partial(Client, self._transport(terminal), protocol=self.protocol, headers=self.headers)
+        return run_client(connect, work, terminal, timeout_s)
 
     def _transport(self, terminal: Terminal) -> str | Transport:
         if isinstance(self.target, str):

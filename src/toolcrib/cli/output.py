@@ -235,15 +235,15 @@ class MessageLogHandler(logging.Handler):
         self.is_muted = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage()
+        text, hint = record.getMessage(), None
         if self.terminal.debug and record.exc_info:
             text = f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
         elif hasattr(record, "error_type") and not self.terminal.debug:
-            text = _shorten_crash(text)
+            text, hint = _shorten_crash(text), "--debug shows the traceback"
         elif (name := getattr(record, "tool_name", None)) and name not in text:
             text = f"{text}: {name}"
         if not self.is_muted or self.terminal.debug:
-            self.terminal.message(record.levelname.lower(), text)
+            self.terminal.message(record.levelname.lower(), text, hint)
 
     @contextmanager
     def muted(self) -> Iterator[None]:

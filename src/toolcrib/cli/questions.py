@@ -13,37 +13,16 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.cli.output import Progress, Terminal
+from toolcrib.cli.output import Terminal
 from toolcrib.cli.table import type_name
 from toolcrib.cli.text import one_line
-from toolcrib.context import Answer, Elicitation, NullChannel, Question, Reply, URLElicitation
-from toolcrib.errors import CannotAskError, DefinitionError
+from toolcrib.context import Answer, Elicitation, URLElicitation
+from toolcrib.errors import DefinitionError
 from toolcrib.schema.arguments import Repairer
 from toolcrib.validation.validator import Validator
 
 _BOOLEANS = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 _SKIPPED = object()
-
-
-class TerminalChannel(NullChannel):
-    """The channel of a local call: the person at the terminal sees its progress and gets its questions."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        self._prompter = Prompter(terminal)
-        self._progress = Progress(terminal)
-
-    def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        self._progress.show(progress, total, message)
-
-    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Reply]:
-        if not self._prompter.is_attended:
-            return await super().ask(questions)
-        replies: dict[str, Reply] = {}
-        for key, question in questions.items():
-            if not isinstance(question, Elicitation | URLElicitation):
-                raise CannotAskError("The terminal can answer forms and URLs only: no sampling, no roots.")
-            replies[key] = await self._prompter.ask(question)
-        return replies
 
 
 class Prompter:

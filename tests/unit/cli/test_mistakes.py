@@ -529,8 +529,8 @@ IN_COMMANDS = [
         "call share total=10 parts=0 -t shop.py",
         """\
         error: tool 'share' raised ZeroDivisionError: integer division or modulo by zero (call {}), at shop.py:20
-        error: Tool 'share' failed unexpectedly (reference {}).
         hint: --debug shows the traceback
+        error: Tool 'share' failed unexpectedly (reference {}).
         """,
     ),
     Mistake(
@@ -552,6 +552,7 @@ IN_COMMANDS = [
         "call greet -t shop.py",
         """\
         error: tool 'greet' raised AttributeError: Context has no attribute 'elicit' (use ctx.ask('key', message, Model)) (call {}), at shop.py:38
+        hint: --debug shows the traceback
         error: Tool 'greet' has an error: Context has no attribute 'elicit' (use ctx.ask('key', message, Model)) (reference {}).
         """,
     ),

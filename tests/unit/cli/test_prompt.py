@@ -71,7 +71,7 @@ def test_arguments_are_given_as_for_calls(shop: CommandLine, words: tuple[str, .
     [
         (["complian"], 2, "Unknown prompt: complian\nhint: did you mean 'complain'?"),
         (["find_order"], 2, "Unknown prompt: find_order\nhint: it is a tool: use toolcrib call find_order"),
-        (["complain"], 1, "'order': required, but missing\nhint: parameters: order: integer, tone?:"),
+        (["complain"], 1, "'order': required, but missing\nhint: parameters: order: string, tone?:"),
         (["complain", "order=x"], 1, "prompt 'complain': 'order': expected integer, got string 'x'"),
         (["complain", "order=1", "tone=loud"], 1, "'complain': 'tone': expected one of 'polite', 'firm'"),
         (["complain", "order=1", "x=1"], 1, "'x': not a parameter of this prompt"),
