@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.support.clients.abusive_clients import HTTP_STACKS, SCRIPT, Socket, call, served
+from tests.support.clients.legacy_client import Older
 
 SOAK = pytest.mark.skipif(not os.environ.get("TOOLCRIB_SOAK"), reason="a long test: python dev.py soak")
 
@@ -42,6 +43,21 @@ async def test_g10_calls_under_way_end_well_and_new_ones_are_refused(http_stack:
         assert time.monotonic() - began < 5
         assert code == 0 or http_stack == "asgi"  # uvicorn raises the signal again
         assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+async def test_g10_calls_of_a_session_end_well_and_its_stream_ends_at_once(http_stack: str) -> None:
+    with served(http_stack) as server:
+        client = Older(server.port)
+        await asyncio.to_thread(client.initialize)
+        own = await asyncio.to_thread(client.listen)
+        asking = asyncio.ensure_future(asyncio.to_thread(client.call, "slow", {"seconds": 1.0}))
+        await server.says("slow begun", 1)
+        server.process.send_signal(signal.SIGTERM)
+        if http_stack == "own":  # uvicorn tells applications when all connections have ended
+            assert [event.data for event in await asyncio.to_thread(lambda: list(own.events()))] == [""]
+        own.leave()
+        assert "slept" in (await asking).result["content"][0]["text"]
 
 
 async def test_g10_a_request_on_an_open_connection_gets_503_while_the_server_drains() -> None:

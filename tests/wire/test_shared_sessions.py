@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
 from tests.support.servers.key_server import Ring
 from toolcrib import Context, MCPServer
 from toolcrib.policy import Auth, Policy
-from toolcrib.protocol.session_ids import MAX_LENGTH
+from toolcrib.protocol.session_ids import MAX_LENGTH, VALID_S, SessionIds
 
 KEY = b"k" * 32
 TEA = "shop://tea"
@@ -157,6 +158,25 @@ def test_a_session_is_for_the_key_that_opened_it(http_stack: str, tmp_path: Path
             assert client[number].post(ping, X_API_Key=keys["ana"]).status == 200
 
 
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_a_session_ends_everywhere_a_day_after_it_was_opened(http_stack: str, tmp_path: Path) -> None:
+    now = [1_700_000_000.0]
+    with serving_two(http_stack, tmp_path) as served:
+        for each in served:
+            each.server.transports.engine.sessions.ids = SessionIds([KEY], wall=lambda: now[0])
+        known, new = open_one(served), open_one(served)
+        now[0] += VALID_S - 1
+        assert [known[number].ask("ping").status for number in (0, 1)] == [200, 200]
+        call = known[0].call("wait", {"key": "a day", "news": 1}, token="t")
+        assert call.event() is not None
+        now[0] += 1
+        assert [new[number].ask("ping").status for number in (0, 1)] == [404, 404]
+        assert known[1].ask("ping").status == 404
+        assert known[0].call("ring", {"key": "a day"}).status == 200  # while a call runs, its process serves
+        assert text_of(call) == "waited for a day"
+        wait_until(lambda: known[0].ask("ping").status == 404)
+
+
 def test_what_a_tool_keeps_for_a_session_follows_it(pair: list[Served]) -> None:
     client, other = open_one(pair), open_one(pair)
     assert [text_of(client[number].call("count")) for number in (0, 1, 1, 0)] == ["1", "2", "3", "4"]
@@ -197,6 +217,21 @@ def test_an_answer_reaches_the_process_that_asks(pair: list[Served]) -> None:
             asked = question(call)
             assert client[answerer].reply(asked.message["id"], answer).status == 202
             assert result in text_of(call)
+
+
+def test_a_long_answer_is_forwarded_too(pair: list[Served]) -> None:
+    client = open_one(pair, sampling={})
+    for size in (60_000, 70_000, 1_000_000):
+        poem = "x" * size
+        said = {"role": "assistant", "content": {"type": "text", "text": poem}, "model": "m"}
+        call = client[0].call("complete")
+        assert client[1].reply(question(call).message["id"], said).status == 202
+        assert text_of(call) == f"assistant of m: {poem}"
+    with closing(sqlite3.connect(pair[0].server.storage.path or "")) as db:
+        assert db.execute("SELECT max(length(data)) FROM notice").fetchone()[0] < 65_536
+        wait_until(
+            lambda: db.execute("SELECT count(*) FROM value WHERE space = 'message'").fetchone() == (0,)
+        )
 
 
 def test_an_answer_of_another_session_is_none(pair: list[Served]) -> None:

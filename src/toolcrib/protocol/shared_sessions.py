@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import secrets
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from itertools import count
@@ -44,7 +45,11 @@ MAX_CANCELLED = 1_000
 """Cancellations that are published together."""
 COALESCE_S = 0.01
 UNAVAILABLE = "the settings of a session are not available: %s"
+MAX_NOTICE = 65_536
+KEEP_S = 10.0
+"""How long a message that is too long for a notice waits to be taken."""
 _TRIES = 10
+_MESSAGES = Space("message", 64, 64 * 2**20, 8 * 2**20, 4, when_full="refuse", durable=False)
 _SETTINGS = Space("setting", 100_000, 64 * 2**20, 65_536, 1_000, when_full="evict", durable=False)
 _ASKED = re.compile(r"ask-([0-9a-f]{16})-[0-9]{1,12}")
 
@@ -79,6 +84,8 @@ class SharedSessions:
         self._tasks: set[asyncio.Task[None]] = set()
         self._sending = 0
         self._cancelled: list[tuple[str, Id]] = []
+        self._loading: dict[str, Mapping[str, Any]] = {}
+        """Settings that came while a session was read."""
         self.process = self._sessions.process = self._state.engine.process
         self._sessions.question_ids = (f"ask-{self.process}-{number}" for number in count(1))
         bus = self._state.bus
@@ -98,13 +105,17 @@ class SharedSessions:
         sealed = self._sessions.ids.open(id_, principal.binding)
         if sealed is None:
             return
+        self._loading.setdefault(id_, {})
         try:
             settings, _ = await self._read(id_)
         except StateUnavailable as error:
             logger.warning(UNAVAILABLE, error)
             settings = {}
-        if "ended" not in settings and id_ not in self._sessions:
-            self._apply(self._sessions.keep(id_, sealed, principal, address), settings)
+        newer = self._loading.pop(id_, {})
+        if not {"ended"} & (settings.keys() | newer.keys()) and id_ not in self._sessions:
+            session = self._sessions.keep(id_, sealed, principal, address)
+            self._apply(session, settings)
+            self._apply(session, newer)
 
     async def _read(self, id_: str) -> tuple[dict[str, Any], int]:
         item = await self._state.engine.values.get(_SETTINGS, id_)
@@ -188,13 +199,22 @@ class SharedSessions:
             return None
         if self._sending >= MAX_SENDING:
             raise RPCError(INTERNAL_ERROR, "Too many answers at once: try again later", status=503)
-        return SharedWork(peer, None, self._send_answer(asked[1], _encode(session, answer=message)))
+        data = _encode(session, answer=message)
+        return SharedWork(peer, None, self._send_answer(asked[1], data, session.owner))
 
-    async def _send_answer(self, process: str, data: bytes) -> Reply:
+    async def _send_answer(self, process: str, data: bytes, owner: str) -> Reply:
         self._sending += 1
         try:
+            if len(data) > MAX_NOTICE:
+                key = secrets.token_hex(16)
+                await self._state.engine.values.commit([Write(_MESSAGES, key, data, KEEP_S, owner)])
+                data = codec.write({"stored": key})
             if await self._state.bus.send(process, data, SEND_S):
                 return ACCEPTED
+        except StateUnavailable as error:
+            logger.warning("an answer was not forwarded: %s", error)
+            text = "The answer cannot be forwarded: try again later"
+            raise RPCError(INTERNAL_ERROR, text, status=503) from None
         finally:
             self._sending -= 1
         text = "The process that asked has ended, and the call with it: make the call again"
@@ -224,13 +244,26 @@ class SharedSessions:
                 self._start(self._reload(each))
             return
         message = codec.decode(data)
+        if "stored" in message:
+            self._start(self._fetch(message["stored"]))
         for id_, request in message.get("cancelled", ()):
             self._cancel_here(id_, request)
-        session = self._sessions.get(message.get("session", ""))
+        id_ = message.get("session", "")
+        session = self._sessions.get(id_)
         if session is not None and "answer" in message:
             session.receive_answer(message["answer"])
         elif session is not None:
             self._apply(session, message["settings"])
+        elif id_ in self._loading:
+            self._loading[id_] = message.get("settings", {})
+
+    async def _fetch(self, key: str) -> None:
+        """Take a message that is too long for a notice."""
+        values = self._state.engine.values
+        item = await values.get(_MESSAGES, key)
+        if item is not None:
+            await values.commit([Write(_MESSAGES, key, None, None)])
+            self._handle(item.value)
 
     def _cancel_here(self, id_: str, request: Id) -> None:
         session = self._sessions.get(id_)
