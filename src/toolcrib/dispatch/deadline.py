@@ -26,8 +26,8 @@ from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.dispatch.crash_log import Raised
 from toolcrib.dispatch.event_loop import HERE, WATCHDOG, Marker, complete
+from toolcrib.dispatch.failures import Raised
 from toolcrib.dispatch.runners import AbandonedCount, Clock, Outlive, ToolSlots
 from toolcrib.errors import ToolTimeoutError
 
@@ -40,9 +40,6 @@ CANCEL_GRACE_S = 0.25
 """Time for clean-up after another cancellation. Longer, as it may come from a timeout inside the tool."""
 
 _LET_GO = object()
-_suspended_in: set[asyncio.Task[Any]] = set()
-"""The tasks in which a call is suspended."""
-
 _abandoned_tasks: set[asyncio.Task[None]] = set()
 """Event loops refer to tasks weakly, so these are held here."""
 
@@ -92,11 +89,6 @@ async def _run_in_task(call: Coroutine[Any, Any, Any], coroutine: Coroutine[Any,
         task.cancel()  # has no effect, unless the caller was closed
         if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
             coroutine.close()  # the task was cancelled before its first step
-
-
-def is_suspended_in(task: asyncio.Task[Any]) -> bool:
-    """Return whether a call is suspended in this task."""
-    return task in _suspended_in
 
 
 @dataclass(slots=True, eq=False)
@@ -165,7 +157,6 @@ class _RunningCall:
             if clock is not None:
                 clock.stop()
             self.cancellation = None
-            _suspended_in.discard(self.task)
 
     @property
     def _is_stopping(self) -> bool:
@@ -178,7 +169,6 @@ class _RunningCall:
         self.task = task
         # A cancellation that came during the first step (Ctrl-C, another thread) is still to be delivered.
         self.baseline = task.cancelling() - bool(getattr(task, "_must_cancel", False))
-        _suspended_in.add(task)
 
     def _expire(self) -> None:
         self.is_expired = True
@@ -261,7 +251,6 @@ class _RunningCall:
         finish = moved.finish(waits_for, None if self.outlive is None else self.outlive())
         suspended = SuspendedCoroutine(finish, finish.send(None))
         moved.task = self.loop.create_task(suspended, name=f"abandoned call of {self.slots.name}")
-        _suspended_in.add(moved.task)
         _abandoned_tasks.add(moved.task)
         moved.task.add_done_callback(_abandoned_tasks.discard)
 

@@ -14,16 +14,15 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolcrib.component import Component, Kind
 from toolcrib.content import BUILT_IN, Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Context, Principal
 from toolcrib.dispatch.calls import Call, CallRecord, CallRegistry, Check
-from toolcrib.dispatch.crash_log import CrashReporter, Raised
 from toolcrib.dispatch.deadline import run_steps
-from toolcrib.dispatch.failures import failed, hide_crash, may_repeat
+from toolcrib.dispatch.failures import CrashReporter, Raised, failed, hide_crash, may_repeat
 from toolcrib.dispatch.lifespan import Applications
 from toolcrib.dispatch.middleware import Admission, Next, Pipeline, record_calls
 from toolcrib.dispatch.plans import Plan, ToolStats, tool_modules
@@ -60,6 +59,21 @@ FIRST_PAUSE_S = 0.1
 """About how long a tool waits before its second try; each further pause is twice as long."""
 KEPT_STATS = 1000
 """Statistics of removed tools that are kept, at most."""
+
+
+class Run(NamedTuple):
+    """One run of a tool that is more than a coroutine: on a thread, in a process, kept or repeated."""
+
+    plan: Plan
+    given: dict[str, Any]
+    context: Context | None
+    limit: float | None
+    clock: Clock | None
+    outlive: Outlive | None
+
+    @property
+    def has_asked(self) -> bool:
+        return self.context is not None and self.context.asked is not None
 
 
 class Dispatcher:
@@ -459,8 +473,9 @@ class Dispatcher:
                     outlive,
                 )
             else:
-                kept = plan.is_repeatable and functools.partial(self._run_kept, checked, principal, call)
-                result = await (kept or self._run_sync)(plan, given, context, limit, clock, outlive)
+                run = Run(plan, given, context, limit, clock, outlive)
+                kept = self._run_kept(run, checked, principal, call) if plan.is_repeatable else None
+                result = await (kept or self._run_sync(run))
             if context is not None and context.asked:
                 context.check_awaited()
             if result.is_error:
@@ -540,19 +555,12 @@ class Dispatcher:
         return plan.results.finish(value)
 
     async def _run_kept(
-        self,
-        checked: dict[str, Any],
-        principal: Principal,
-        call: Call | None,
-        plan: Plan,
-        given: dict[str, Any],
-        context: Context | None,
-        *limits: Any,
+        self, run: Run, checked: dict[str, Any], principal: Principal, call: Call | None
     ) -> Result:
         """Return the kept result of a call, or run the tool and keep what it returns: see `cache_s`."""
-        options = plan.tool.options
+        plan, options = run.plan, run.plan.tool.options
         if options.cache_s is None:
-            return await self._run_again(plan, given, context, *limits)
+            return await self._run_again(run)
         caller = None if options.cache == "shared" else principal
         key = (plan.owner_of_results, caller, codec.digest(checked))
         result = RESULTS.get(key)
@@ -560,36 +568,26 @@ class Dispatcher:
             if call is not None:
                 call.record.is_cached = True
             return result
-        result = await self._run_again(plan, given, context, *limits)
-        if not result.is_error and (context is None or context.asked is None):
+        result = await self._run_again(run)
+        if not result.is_error and not run.has_asked:
             RESULTS.put(key, result, options.cache_s)
         return result
 
-    async def _run_again(
-        self,
-        plan: Plan,
-        checked: dict[str, Any],
-        context: Context | None,
-        limit: float | None,
-        clock: Clock | None,
-        outlive: Outlive | None,
-    ) -> Result:
+    async def _run_again(self, run: Run) -> Result:
         """Run a tool, and again after an unexpected exception: see `retries`. One clock counts all of it."""
-        clock = clock or (None if limit is None else Clock(limit))
+        plan, limit = run.plan, run.limit
+        clock = run.clock or (None if limit is None else Clock(limit))
+        run = run._replace(clock=clock)
         number = 0
         while True:
             number += 1
             try:
                 if plan.mode != "async":
-                    return await self._run_sync(plan, checked, context, limit, clock, outlive)
-                running = self._invoke(plan, checked, context)
-                count = self.runner.abandoned_count
-                result: Result = await run_steps(plan.slots, running, limit, count, clock, outlive)
-                return result
+                    return await self._run_sync(run)
+                return await self._run_coroutine(run, self._invoke(plan, run.given, run.context))
             except (Raised, ToolCrashedError) as error:
                 pause_s = FIRST_PAUSE_S * 2 ** (number - 1) * random.uniform(0.5, 1.5)  # noqa: S311
-                has_asked = context is not None and context.asked is not None
-                is_over = has_asked or number > plan.tool.options.retries
+                is_over = run.has_asked or number > plan.tool.options.retries
                 if is_over or (clock is not None and clock.left_s <= pause_s) or not may_repeat(plan, error):
                     raise
             text = "tool '%s' failed unexpectedly; it runs again in %.2f s"
@@ -602,18 +600,11 @@ class Dispatcher:
                 if clock is not None:
                     clock.stop()
 
-    async def _run_sync(
-        self,
-        plan: Plan,
-        checked: dict[str, Any],
-        context: Context | None,
-        limit: float | None,
-        clock: Clock | None,
-        outlive: Outlive | None,
-    ) -> Result:
+    async def _run_sync(self, run: Run) -> Result:
+        plan, given, context, limit, clock, outlive = run
         if plan.mode == "process":
-            return await self._run_process(plan, checked, limit, clock, outlive)
-        work = functools.partial(self._work, plan, checked, context)
+            return await self._run_process(run)
+        work = functools.partial(self._work, plan, given, context)
         if plan.mode == "inline":
             outcome = self.runner.run_inline(plan.slots, work)
         else:
@@ -624,8 +615,11 @@ class Dispatcher:
             )
         if isinstance(outcome, Result):
             return outcome
+        return await self._run_coroutine(run._replace(clock=clock), settle(plan, outcome))
+
+    async def _run_coroutine(self, run: Run, coroutine: Coroutine[Any, Any, Result]) -> Result:
         result: Result = await run_steps(
-            plan.slots, settle(plan, outcome), limit, self.runner.abandoned_count, clock, outlive
+            run.plan.slots, coroutine, run.limit, self.runner.abandoned_count, run.clock, run.outlive
         )
         return result
 
@@ -635,15 +629,9 @@ class Dispatcher:
         value = plan.handler(*args, **values)
         return value if is_unfinished(value) else plan.results.finish(value)
 
-    async def _run_process(
-        self,
-        plan: Plan,
-        checked: dict[str, Any],
-        limit: float | None,
-        clock: Clock | None,
-        outlive: Outlive | None,
-    ) -> Result:
-        args, values = self.runner.run_inline(plan.slots, lambda: plan.bind(checked, None, self.server))
+    async def _run_process(self, run: Run) -> Result:
+        plan, given, _, limit, clock, outlive = run
+        args, values = self.runner.run_inline(plan.slots, lambda: plan.bind(given, None, self.server))
         modules, converter = tool_modules(plan.tool), plan.converter
         returned = await self.runner.run_process(
             plan.slots, plan.handler, tuple(args), values, limit, modules, outlive, converter, clock

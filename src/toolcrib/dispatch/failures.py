@@ -1,14 +1,24 @@
-"""Failed calls: what their callers learn, and what the log does."""
+"""Failed calls: what their callers learn, and what the log does.
+
+Formatting a deep traceback takes longer than a hundred calls, so the caller only queues the exception; a
+daemon thread formats and logs it. A tool that raises all the time gets a few full reports, then single
+lines, and the next line says how many were left out.
+"""
 
 from __future__ import annotations
 
+import logging
+import re
 import secrets
-from collections.abc import Iterator
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.content import Result, text_block
 from toolcrib.context import InputNeeded, find_misuse
-from toolcrib.dispatch.crash_log import CrashReporter, Raised
 from toolcrib.dispatch.middleware import refusal_result
 from toolcrib.errors import (
     CallError,
@@ -18,9 +28,172 @@ from toolcrib.errors import (
     PolicyError,
     ToolCrashedError,
 )
+from toolcrib.logs import describe_error, escape, format_trace, package_filter
+from toolcrib.state.rate_limit import LogLimiter
 
 if TYPE_CHECKING:
     from toolcrib.dispatch.plans import Plan
+
+logger = logging.getLogger("toolcrib")
+
+FULL_REPORTS, FULL_PERIOD_S = 5, 10.0
+SHORT_LINES, SHORT_PERIOD_S = 50, 1.0
+MAX_QUEUE = 1000
+MAX_BYTES = 8 * 1024
+IDLE_S = 10.0
+MIN_VALUE_CHARS = 6
+"""Shorter values are likely to be common words, and removing those would only puzzle the reader."""
+MAX_VALUES = 500
+MAX_DEPTH = 8
+HIDDEN = "[value]"
+
+
+class Raised(Exception):  # noqa: N818 - wraps the error of a tool
+    """Wraps `error`, which the tool raised: anything, also `SystemExit` and `KeyboardInterrupt`."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+@dataclass(slots=True, eq=False)
+class _Report:
+    tool_name: str
+    error: BaseException
+    call_id: str
+    is_full: bool
+    arguments: Any
+    left_out: str
+
+    def clean(self, text: str) -> str:
+        return package_filter.redact(hide_values(text, self.arguments))
+
+
+class CrashReporter:
+    """Takes exceptions from any thread, and never raises."""
+
+    def __init__(self) -> None:
+        self.shows_values = False
+        """Whether values of arguments may appear in the log where an exception repeats them."""
+        self.hides_adopted = False
+        """Whether callers see no message of an exception in a tool of another library's server."""
+        self._changed = threading.Condition()
+        self._queue: deque[_Report] = deque()
+        self._limits: dict[str, tuple[LogLimiter, LogLimiter]] = {}
+        self._is_running = False
+        self._is_busy = False
+
+    def report(self, tool_name: str, error: BaseException, call_id: str, arguments: Any = None) -> None:
+        """Queue an exception that a tool raised when called with these arguments. Takes microseconds."""
+        try:
+            if logger.isEnabledFor(logging.ERROR):
+                self._enqueue(tool_name, error, call_id, None if self.shows_values else arguments)
+        except Exception:  # out of memory or stack: the call goes on without its report  # noqa: S110
+            pass
+
+    def flush(self, timeout_s: float = 5.0) -> bool:
+        """Wait until everything queued so far is logged. False: it took too long."""
+        with self._changed:
+            self._ensure_thread()
+            return self._changed.wait_for(lambda: not (self._queue or self._is_busy), timeout_s)
+
+    def _enqueue(self, tool_name: str, error: BaseException, call_id: str, arguments: Any) -> None:
+        now = time.monotonic()
+        with self._changed:
+            limits = self._limits.get(tool_name)
+            if limits is None:
+                limits = LogLimiter(FULL_REPORTS, FULL_PERIOD_S), LogLimiter(SHORT_LINES, SHORT_PERIOD_S)
+                self._limits[tool_name] = limits
+            full, short = limits
+            is_full = full.take(now)
+            if len(self._queue) >= MAX_QUEUE:
+                short.missed += 1
+            elif is_full or short.take(now):
+                report = _Report(tool_name, error, call_id, is_full, arguments, short.take_missed())
+                self._queue.append(report)
+                self._ensure_thread()
+                self._changed.notify_all()
+
+    def _ensure_thread(self) -> None:
+        if self._is_running or not self._queue:
+            return
+        self._is_running = True
+        try:
+            threading.Thread(target=self._run, name="toolcrib-crash-reporter", daemon=True).start()
+        except RuntimeError:
+            self._is_running = False  # no thread available: the next report tries again
+
+    def _run(self) -> None:
+        while (report := self._next()) is not None:
+            try:
+                _log_report(report)
+            except BaseException:  # noqa: S110
+                pass  # a log handler, or the exception's own code, fails: go on with the next
+            del report  # and with it the frames and their locals
+
+    def _next(self) -> _Report | None:
+        """Return what to log next; None ends the thread, because nothing came for a while."""
+        with self._changed:
+            self._is_busy = False
+            self._changed.notify_all()
+            if not self._changed.wait_for(lambda: self._queue, IDLE_S):
+                self._is_running = False
+                # What was left out is still to be mentioned, with the next exception of that tool.
+                self._limits = {name: limits for name, limits in self._limits.items() if limits[1].missed}
+                return None
+            self._is_busy = True
+            return self._queue.popleft()
+
+
+def _log_report(report: _Report) -> None:
+    error = describe_error(report.error)
+    line = (
+        f"tool '{escape(report.tool_name)}' raised {error} (call {escape(report.call_id)}){report.left_out}"
+    )
+    if report.is_full:
+        try:
+            trace = format_trace(report.error, MAX_BYTES - len(line.encode()) - 1, report.clean)
+        except Exception:
+            trace = "  (the traceback cannot be shown)"
+        line = f"{line}\n{trace}"
+    logger.error(
+        "%s",
+        hide_values(line, report.arguments),
+        extra={
+            "tool_name": report.tool_name,
+            "call_id": report.call_id,
+            "error_type": type(report.error).__name__,
+        },
+    )
+
+
+def hide_values(text: str, arguments: Any) -> str:
+    """Return a text without the values of arguments: exceptions often repeat them, and they may be secret."""
+    found = {form for value in _values(arguments) for form in (value, repr(value)[1:-1]) if form in text}
+    if not found:
+        return text
+    longest_first = sorted(found, key=len, reverse=True)
+    return re.sub("|".join(rf"(?<!\w){re.escape(form)}(?!\w)" for form in longest_first), HIDDEN, text)
+
+
+def _values(arguments: Any) -> Iterator[str]:
+    left = [(arguments, 0)]
+    seen = 0
+    while left and seen < MAX_VALUES:
+        value, depth = left.pop()
+        seen += 1
+        if isinstance(value, str):
+            if len(value) >= MIN_VALUE_CHARS:
+                yield value
+        elif depth < MAX_DEPTH and isinstance(value, Mapping):
+            left += ((item, depth + 1) for item in value.values())
+        elif depth < MAX_DEPTH and isinstance(value, Sequence) and not isinstance(value, bytes):
+            left += ((item, depth + 1) for item in value[:MAX_VALUES])
+        elif isinstance(value, int | float) and len(str(value)) >= MIN_VALUE_CHARS:
+            yield str(value)
+
+
+# --- what callers learn ---
 
 
 def failed(

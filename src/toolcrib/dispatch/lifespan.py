@@ -21,7 +21,7 @@ from typing import Any
 
 from toolcrib.component import Component
 from toolcrib.context import ANONYMOUS, Context
-from toolcrib.dispatch.crash_log import CrashReporter
+from toolcrib.dispatch.failures import CrashReporter
 from toolcrib.dispatch.middleware import call_hook
 from toolcrib.errors import CallError, ConfigurationError, ToolCrashedError, ToolTimeoutError
 from toolcrib.registry.index import Entry

@@ -23,7 +23,7 @@ from typing import Any
 
 from toolcrib import errors
 from toolcrib.dispatch import process_worker
-from toolcrib.dispatch.crash_log import Raised
+from toolcrib.dispatch.failures import Raised
 from toolcrib.errors import (
     APIError,
     CallError,

@@ -23,8 +23,8 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.dispatch.crash_log import Raised
 from toolcrib.dispatch.event_loop import HERE, complete, waker_of
+from toolcrib.dispatch.failures import Raised
 from toolcrib.errors import CallError, DefinitionError, ToolBusyError, ToolTimeoutError
 from toolcrib.state.rate_limit import LogLimiter
 

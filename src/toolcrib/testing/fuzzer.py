@@ -17,7 +17,7 @@ from toolcrib.catalog.schemas import TYPES, ExpansionError, expand, types_of
 from toolcrib.component import Component
 from toolcrib.content import Result
 from toolcrib.context import LOCAL, NO_CHANNEL, NullChannel, Principal, Sampling
-from toolcrib.dispatch.crash_log import CrashReporter
+from toolcrib.dispatch.failures import CrashReporter
 from toolcrib.errors import InvalidArgumentsError, InvalidResultError, PolicyError, ToolTimeoutError
 from toolcrib.logs import describe_error
 from toolcrib.registry.selection import select

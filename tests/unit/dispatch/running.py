@@ -41,8 +41,3 @@ async def start(
     await wait_until(lambda: slots.running > 0)
     await asyncio.sleep(0)
     return task
-
-
-def assert_nothing_is_kept() -> None:
-    """The package remembers suspended calls; after the last one it must remember none."""
-    assert not steps._suspended_in

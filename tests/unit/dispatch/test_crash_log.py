@@ -12,8 +12,8 @@ import weakref
 import pytest
 
 from tests.unit.dispatch.running import run_async, wait_until
-from toolcrib.dispatch import crash_log as crash
-from toolcrib.dispatch.crash_log import CrashReporter, Raised, hide_values
+from toolcrib.dispatch import failures as crash
+from toolcrib.dispatch.failures import CrashReporter, Raised, hide_values
 from toolcrib.dispatch.runners import Runner, ToolSlots
 
 FLUSH_S = 10.0

@@ -12,7 +12,7 @@ import pytest
 
 from toolcrib import Application, MCPServer, ToolError, ToolRegistry, collect, tool
 from toolcrib.dispatch import lifespan
-from toolcrib.dispatch.crash_log import CrashReporter
+from toolcrib.dispatch.failures import CrashReporter
 from toolcrib.dispatch.lifespan import Applications
 from toolcrib.errors import ToolBusyError, ToolCrashedError, ToolTimeoutError
 

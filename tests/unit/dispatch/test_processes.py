@@ -15,7 +15,7 @@ import pytest
 
 from tests.unit.dispatch import failing_targets, targets
 from tests.unit.dispatch.running import SOON_S, wait_until
-from toolcrib.dispatch.crash_log import Raised
+from toolcrib.dispatch.failures import Raised
 from toolcrib.dispatch.process_worker import LENGTH
 from toolcrib.dispatch.processes import read_reply
 from toolcrib.dispatch.runners import Runner, ToolSlots

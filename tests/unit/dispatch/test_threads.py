@@ -20,8 +20,8 @@ import pytest
 
 from tests.unit.dispatch.running import SOON_S, run_async, wait_until
 from toolcrib.dispatch import runners
-from toolcrib.dispatch.crash_log import Raised
 from toolcrib.dispatch.event_loop import CallbackWaker, EventfdWaker, waker_of
+from toolcrib.dispatch.failures import Raised
 from toolcrib.dispatch.runners import Job, Runner, ToolSlots
 from toolcrib.errors import ToolBusyError, ToolTimeoutError
 

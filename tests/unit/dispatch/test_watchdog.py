@@ -11,8 +11,8 @@ import pytest
 
 from tests.unit.dispatch.running import run_async, wait_until
 from toolcrib.dispatch import event_loop
-from toolcrib.dispatch.crash_log import Raised
 from toolcrib.dispatch.event_loop import HERE, WATCHDOG
+from toolcrib.dispatch.failures import Raised
 from toolcrib.dispatch.runners import ToolSlots
 
 
