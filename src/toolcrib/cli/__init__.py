@@ -42,6 +42,7 @@ COMMANDS = {
     "keys": "toolcrib.cli.keys:keys",
     "explain": "toolcrib.cli.explain:explain_call",
     "audit": "toolcrib.cli.audit:audit",
+    "fleet": "toolcrib.cli.fleet:fleet",
     "connect": "toolcrib.cli.connect:connect",
     "publish": "toolcrib.cli.publish:publish",
     "init": "toolcrib.cli.init:init",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -114,7 +115,9 @@ class FleetHandle(StateHandle):
         return tuple(derive_key(secret, "clients") for secret in self.engine.secrets)
 
     async def open(self) -> None:
+        """Connect. When somebody drains this replica, it ends as at a signal."""
         await self.engine.open()
+        self.engine.members.on_drain.append(lambda: os.kill(os.getpid(), signal.SIGTERM))
 
     def report(self) -> dict[str, Any]:
         """Return what `/ready` says about the engines."""

@@ -91,8 +91,8 @@ class Engine:
         self.server_info = {key: value for key, value in {**named, **shown}.items() if value}
         self.ttl_ms = DYNAMIC_TTL_MS if settings.dynamic else SEALED_TTL_MS
         self.lists = ListCache(settings.page_size)
-        self.sealer = StateSealer(settings.key, now=wall)
-        keys = () if settings.key is None else (settings.key,)
+        keys = settings.state.keys or (() if settings.key is None else (settings.key,))
+        self.sealer = StateSealer(keys, now=wall)
         self.sessions = Sessions(now, SessionIds(keys, wall=wall))
         self.pipes: set[Session] = set()
         self.unknown_bytes = UnknownBytes()

@@ -12,7 +12,7 @@ import binascii
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -170,10 +170,11 @@ class SealedState:
 
 
 class StateSealer:
-    """Signs the state of calls that wait for answers. `key` is shared by the workers of a server."""
+    """Signs the state of calls that wait for answers. All processes of a server have the same `keys`: the
+    first signs, and what the others have signed is accepted."""
 
-    def __init__(self, key: bytes | None = None, *, now: Callable[[], float]) -> None:
-        self._key = key or secrets.token_bytes(32)
+    def __init__(self, keys: Sequence[bytes] = (), *, now: Callable[[], float]) -> None:
+        self._keys = keys or (secrets.token_bytes(32),)
         self._now = now
 
     def seal(
@@ -197,7 +198,7 @@ class StateSealer:
                 "fresh": not keys <= seen,
             }
         )
-        return base64.urlsafe_b64encode(self._sign(binding, body) + body).decode().rstrip("=")
+        return base64.urlsafe_b64encode(self._sign(self._keys[0], binding, body) + body).decode().rstrip("=")
 
     def open(self, state: Any, binding: list[Any]) -> SealedState:
         """Return the content of a state. Raise RPCError for one that is forged, of another call, or expired.
@@ -214,16 +215,16 @@ class StateSealer:
         if base64.urlsafe_b64encode(raw).decode().rstrip("=") != state:
             raise _bad_state()  # another spelling of the same bytes
         signature, body = raw[:32], raw[32:]
-        if not hmac.compare_digest(signature, self._sign(binding, body)):
+        if not any(hmac.compare_digest(signature, self._sign(key, binding, body)) for key in self._keys):
             raise _bad_state()
         content = codec.decode(body)
         if content["until"] < self._now():
             raise RPCError(INVALID_PARAMS, "This requestState has expired: make the call again", status=200)
         return SealedState(content["answers"], content["salt"], frozenset(content["seen"]), content["fresh"])
 
-    def _sign(self, binding: list[Any], body: bytes) -> bytes:
+    def _sign(self, key: bytes, binding: list[Any], body: bytes) -> bytes:
         bound = hashlib.sha256(codec.canonical(binding)).digest()
-        return hmac.new(self._key, bound + body, hashlib.sha256).digest()
+        return hmac.new(key, bound + body, hashlib.sha256).digest()
 
 
 def _bad_state() -> RPCError:

@@ -62,6 +62,11 @@ class StateHandle:
         """Counts of calls: in memory, so that a call waits for no thread, unless several processes serve."""
         return self.engine.counters if self.is_concurrent else MemoryCounters()
 
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """What seals ids and states that clients keep; without any, the key of the server."""
+        return ()
+
     async def open(self) -> None:
         """Connect to what other processes share, if the server cannot start without it."""
 

@@ -92,10 +92,10 @@ def test_a_state_lives_for_ten_minutes() -> None:
 
 def test_workers_that_share_a_key_open_each_others_states() -> None:
     key = b"k" * 32
-    state = StateSealer(key, now=Wall()).seal(CALL, {"a": 1})
-    assert StateSealer(key, now=Wall()).open(state, CALL).answers == {"a": 1}
+    state = StateSealer([key], now=Wall()).seal(CALL, {"a": 1})
+    assert StateSealer([b"new" * 11, key], now=Wall()).open(state, CALL).answers == {"a": 1}
     with pytest.raises(RPCError):
-        StateSealer(b"l" * 32, now=Wall()).open(state, CALL)
+        StateSealer([b"l" * 32], now=Wall()).open(state, CALL)
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,8 @@ class Endpoint:
         is_ready = self._is_healthy() and (self.auth is None or self.auth.is_ready)
         if self.is_draining or not is_ready:
             return page(head.method, b'{"status":"not ready"}', status=503)
-        return page(head.method, b'{"status":"ready"}')
+        report = self.engine.settings.state.report()
+        return page(head.method, codec.write({"status": "ready", **report}))
 
     def handle(self, request: Request) -> Reply | PendingResponse:
         """Return the response to a request that was admitted."""

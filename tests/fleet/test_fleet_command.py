@@ -1,0 +1,170 @@
+"""`toolcrib serve` and `toolcrib fleet` with the settings of a fleet, on real engines."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import pytest
+
+from tests.support.servers.serve_process import Serving, wait_until
+from tests.support.system import fork_server
+from tests.support.system.engines import Server
+
+TOOLS = '''
+from toolcrib import Context, tool
+
+@tool
+async def greet(name: str, ctx: Context) -> str:
+    """Greet somebody, after asking how."""
+    answer = await ctx.ask("how", "How?", {"type": "object", "properties": {"how": {"type": "string"}}})
+    return f"{answer['how']} {name}"
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+'''
+
+
+class Site:
+    """A folder with the settings of a fleet."""
+
+    def __init__(self, folder: Path, variables: dict[str, str]) -> None:
+        self.folder = folder
+        self.variables = variables
+
+    def run(self, *words: str) -> Any:
+        return fork_server.run("-m", "toolcrib", "fleet", *words, cwd=self.folder, env=self.variables)
+
+    def json(self, *words: str) -> Any:
+        done = self.run(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def site(postgresql_server: Server, redis_server: Server, tmp_path: Path) -> Site:
+    name = f"t{token_hex(4)}"
+    (tmp_path / "tools.py").write_text(TOOLS)
+    (tmp_path / "fleet.key").write_text("k" * 43)
+    (tmp_path / "fleet.key").chmod(0o600)
+    (tmp_path / "toolcrib.toml").write_text(
+        f'[server]\ntargets = ["tools.py"]\n\n[fleet]\npostgres = "env:SHOP_POSTGRES"\n'
+        f'redis = "env:SHOP_REDIS"\nkey_file = "fleet.key"\nname = "{name}"\nschema = "{name}"\n'
+    )
+    urls = {"SHOP_POSTGRES": postgresql_server.url, "SHOP_REDIS": redis_server.url}
+    return Site(tmp_path, {**os.environ, **urls})
+
+
+@pytest.fixture
+def replicas(site: Site) -> Iterator[list[Serving]]:
+    """Two replicas."""
+    assert site.json("migrate")["applied"]
+    with ExitStack() as stack:
+        yield [stack.enter_context(Serving(cwd=site.folder, **site.variables)) for _ in range(2)]
+
+
+def send(served: Serving, message: dict[str, Any], session: str | None = None) -> tuple[str | None, Any]:
+    """Return the session id and the message of an answer."""
+    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    headers |= {} if session is None else {"mcp-session-id": session, "mcp-protocol-version": "2025-11-25"}
+    body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+    with urllib.request.urlopen(urllib.request.Request(served.address, body, headers), timeout=20) as answer:
+        data = answer.read()
+        return answer.headers.get("mcp-session-id"), json.loads(data) if data[:1] == b"{" else data
+
+
+def open_session(served: Serving) -> str:
+    params = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {}}
+    params["clientInfo"] = {"name": "test", "version": "1"}
+    session, answer = send(served, {"id": 0, "method": "initialize", "params": params})
+    assert "result" in answer
+    assert session is not None
+    send(served, {"method": "notifications/initialized"}, session)
+    return session
+
+
+def test_a_session_is_served_by_any_replica(replicas: list[Serving]) -> None:
+    session = open_session(replicas[0])
+    for served in replicas:
+        call = {"id": 1, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
+        assert send(served, call, session)[1]["result"]["structuredContent"] == {"result": 3}
+
+
+def test_an_answer_reaches_the_replica_that_asked(replicas: list[Serving]) -> None:
+    session = open_session(replicas[0])
+    params = {"name": "greet", "arguments": {"name": "Ana"}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params}).encode()
+    headers = {
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "mcp-session-id": session,
+        "mcp-protocol-version": "2025-11-25",
+    }
+    request = urllib.request.Request(replicas[1].address, body, headers)
+    with urllib.request.urlopen(request, timeout=20) as stream:
+        messages = (json.loads(line[6:]) for line in stream if line.startswith(b"data: {"))
+        asked = next(messages)
+        assert asked["method"] == "elicitation/create"
+        answer = {"action": "accept", "content": {"how": "Hello"}}
+        send(replicas[0], {"id": asked["id"], "result": answer}, session)
+        assert next(messages)["result"]["content"][0]["text"] == "Hello Ana"
+
+
+def test_the_status_names_every_replica_and_how_it_works(site: Site, replicas: list[Serving]) -> None:
+    found = site.json("status")["replicas"]
+    assert {each["pid"] for each in found} == {served.process.pid for served in replicas}
+    assert {each["state"] for each in found} == {"live"}
+    assert found[0]["modes"] == {"redis": "shared", "postgres": "shared"}
+    shown = site.run("status")
+    assert shown.stdout.count(b"redis shared, postgres shared") == 2
+    assert b"2 live replicas" in shown.stderr
+    url = replicas[1].address.replace("/mcp", "/ready")
+    with urllib.request.urlopen(url, timeout=20) as answer:
+        assert json.load(answer) == {"status": "ready", "modes": found[0]["modes"], "live": 2}
+
+
+def test_a_replica_that_is_drained_ends(site: Site, replicas: list[Serving]) -> None:
+    pid = replicas[0].process.pid
+    (drained,) = [each["replica"] for each in site.json("status")["replicas"] if each["pid"] == pid]
+    assert site.json("drain", drained[:6]) == {"draining": drained}
+    wait_until(lambda: replicas[0].process.poll() is not None, lambda: replicas[0].errors)
+    assert replicas[0].process.returncode == 0
+    assert [each["pid"] for each in site.json("status")["replicas"]] == [replicas[1].process.pid]
+    assert b"Unknown: nobody" in site.run("drain", "nobody").stderr
+
+
+def test_migrating_again_changes_nothing(site: Site) -> None:
+    assert site.run("migrate").returncode == 0
+    done = site.run("migrate")
+    assert b"are up to date" in done.stderr
+
+
+def test_before_the_migration_a_replica_does_not_start(site: Site) -> None:
+    done = fork_server.run("-m", "toolcrib", "serve", "--port", "0", cwd=site.folder, env=site.variables)
+    assert done.returncode == 2
+    assert b"PostgreSQL has no tables of toolcrib" in done.stderr
+    assert b"toolcrib fleet migrate" in done.stderr
+    assert b"toolcrib fleet migrate" in site.run("status").stderr
+
+
+def test_without_a_fleet_the_command_says_what_to_write(tmp_path: Path) -> None:
+    done = fork_server.run("-m", "toolcrib", "fleet", "status", cwd=tmp_path)
+    assert done.returncode == 2
+    assert b"No fleet configured" in done.stderr
+    assert b"[fleet]" in done.stderr
+
+
+def test_a_server_that_is_away_is_an_error_without_a_traceback(site: Site) -> None:
+    variables = {**site.variables, "SHOP_POSTGRES": "postgresql:///x?host=/nowhere"}
+    done = fork_server.run("-m", "toolcrib", "fleet", "status", cwd=site.folder, env=variables)
+    assert done.returncode != 0
+    assert b"PostgreSQL" in done.stderr
+    assert b"Traceback" not in done.stderr
