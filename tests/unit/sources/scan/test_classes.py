@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import enum
 import typing
 from pathlib import Path
 from typing import Any
@@ -23,36 +21,6 @@ def class_in(folder: Path, source: str, name: str = "C") -> Any:
 
 
 class TestWhatIsKept:
-    def test_words_and_full_name(self, tmp_path: Path) -> None:
-        made = class_in(tmp_path, "class Outer:\n    class C:\n        '''Words.'''\n")
-        assert (made.__doc__, made.__qualname__, made.__module__) == ("Words.", "Outer.C", "snippet")
-
-    def test_fields_of_a_dataclass(self, tmp_path: Path) -> None:
-        made = class_in(
-            tmp_path,
-            "@dataclass(order=True)\nclass C:\n    a: int\n    b: 'set[str]' = field(default_factory=set)\n",
-        )
-        assert [item.name for item in dataclasses.fields(made)] == ["a", "b"]
-        assert typing.get_type_hints(made) == {"a": int, "b": set[str]}
-        assert made(1) < made(2)
-
-    def test_members_of_an_enum(self, tmp_path: Path) -> None:
-        made = class_in(tmp_path, "class C(IntFlag):\n    A = auto()\n    B = auto()\n")
-        assert issubclass(made, enum.IntFlag)
-        assert made.B.value == 2
-
-    def test_keys_of_a_typed_dict(self, tmp_path: Path) -> None:
-        made = class_in(tmp_path, "class C(TypedDict, total=False):\n    a: Required[int]\n    b: 'str'\n")
-        assert made.__required_keys__ == {"a"}
-        assert typing.get_type_hints(made)["b"] is str
-
-    def test_a_model_and_those_it_refers_to(self, tmp_path: Path) -> None:
-        made = class_in(
-            tmp_path, "class D(BaseModel):\n    c: 'Optional[int]' = None\nclass C(BaseModel):\n    d: D\n"
-        )
-        assert made.__pydantic_complete__
-        assert made(d={"c": 3}).d.c == 3
-
     def test_no_reference_is_left_that_could_be_evaluated(self, tmp_path: Path) -> None:
         source = (
             "@dataclass\nclass C:\n    d: 'list[D]'\n    t: 'T'\n    n: 'N | None' = None\n"

@@ -229,31 +229,6 @@ def test_a_registration_that_two_modules_reach_is_no_duplicate(tmp_path: Path, l
     assert not found.findings
 
 
-def test_one_function_in_two_calls_of_a_factory_is_no_duplicate(tmp_path: Path) -> None:
-    text = "from fastmcp import FastMCP\nmcp = FastMCP('x')\ndef add(kind):\n    @mcp.tool()\n"
-    text += "    def find(a: int) -> int:\n        '''Find it.'''\n        return a\nadd('one')\nadd('two')\n"
-    found = scanned(tmp_path, text)
-    assert [tool.name for tool in found.tools] == ["find"]
-    assert not found.findings
-
-
-def test_alternative_servers_of_one_file_have_no_duplicates(tmp_path: Path) -> None:
-    text = "from fastmcp import FastMCP\n"
-    for name in ("one", "two"):
-        text += f"def {name}():\n    mcp = FastMCP('{name}')\n    @mcp.tool()\n    def find(a: int) -> int:\n"
-        text += "        '''Find it.'''\n        return a\n    return mcp\n"
-    found = scanned(tmp_path, f"{text}first = one()\nsecond = two()\n")
-    assert [tool.name for tool in found.tools] == ["find", "find"]
-    assert not found.findings
-
-
-def test_functions_that_may_never_meet_are_no_duplicates(tmp_path: Path) -> None:
-    text = "from fastmcp import FastMCP\nmcp = FastMCP('x')\n"
-    for name in ("one", "two"):
-        text += f"def {name}():\n    @mcp.tool()\n    def find(a: int) -> int:\n        '''Find it.'''\n"
-    assert "duplicate-name" not in {finding.code for finding in scanned(tmp_path, text).findings}
-
-
 @pytest.mark.parametrize(
     "own",
     [
@@ -313,16 +288,6 @@ def test_two_servers_of_one_class_keep_their_tools_and_prefixes(tmp_path: Path) 
     assert not found.findings
 
 
-def test_a_doubt_about_one_name_is_none_about_another(tmp_path: Path) -> None:
-    text = "import os\nfrom enum import Enum\nif os.sep:\n    x = make()\nelse:\n    x = None\n"
-    text += "class Names(Enum):\n    FIND = 'find'\n@server.tool(name=x)\ndef f(a: int):\n    '''Words.'''\n"
-    text += "@server.tool(name=Names.FIND.value)\ndef g(a: int):\n    '''Words.'''\n"
-    for _ in range(2):
-        found = scanned(tmp_path, HEAD + text)
-        assert [tool.name for tool in found.tools] == ["f", "find"]
-        assert [finding.code for finding in found.findings] == ["unresolved-option"]
-
-
 def test_tools_are_made_by_subclasses_of_the_class_for_tools(tmp_path: Path) -> None:
     text = "from fastmcp import FastMCP\nfrom fastmcp.tools import FunctionTool\nmcp = FastMCP('x')\n"
     text += "class Own(FunctionTool):\n    extra: int = 3\ndef f(a: int) -> int:\n    '''Words.'''\n    return a\n"
@@ -342,14 +307,6 @@ def test_a_wrapper_of_a_function_that_is_not_known_is_not_refused(tmp_path: Path
     text = "import functools\nfrom fastmcp import FastMCP\nmcp = FastMCP('x')\ndef put(f):\n    @mcp.tool()\n"
     text += "    @functools.wraps(f)\n    def wrapper(*args, **kwargs):\n        return f(*args, **kwargs)\n"
     assert not scanned(tmp_path, text).errors
-
-
-def test_a_file_that_registers_on_what_it_is_given_is_read(tmp_path: Path) -> None:
-    (tmp_path / "more.py").write_text("def fill(s):\n    @s.tool\n    def f(a: int):\n        '''Words.'''\n")
-    text = "from toolcrib import MCPServer\nfrom more import fill\nserver = MCPServer('x')\nfill(server)\n"
-    (tmp_path / "app.py").write_text(text)
-    assert [tool.name for tool in scan(tmp_path).tools] == ["f"]
-    assert [tool.name for tool in scan(tmp_path / "app.py").tools] == ["f"]
 
 
 def test_tests_are_left_out_of_a_folder_unless_they_are_named(tmp_path: Path) -> None:

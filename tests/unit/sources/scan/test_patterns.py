@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from toolcrib import Application, Tool
-from toolcrib.catalog.build import build_catalog
-from toolcrib.cli import app
 from toolcrib.sources import collect
 from toolcrib.sources.scan import Scan, scan
 
@@ -57,30 +53,6 @@ def test_equal_names_on_two_servers_are_both_kept_with_their_sources() -> None:
     ]
     assert [tool.source.line for tool in found.tools] == [9, 15]
     assert not found.errors
-
-
-def test_equal_names_in_many_folders_are_all_kept(tmp_path: Path) -> None:
-    head = "from mcp.server.fastmcp import FastMCP\nmcp = FastMCP('{0}')\n"
-    for number in range(5):
-        text = head.format(number) + TOOL.format(server="mcp", name="search")
-        lay(tmp_path, **{f"server_{number}__slash__main": text})
-    found = scan(tmp_path)
-    assert names(found) == ["search"] * 5
-    assert len({tool.source.file for tool in found.tools}) == 5
-
-
-def test_json_names_the_server_of_each_tool() -> None:
-    done = CliRunner().invoke(app, ["scan", str(SAMPLES / "two_servers.py"), "--json"])
-    document = json.loads(done.stdout)
-    assert [(tool["name"], tool["server"]) for tool in document["tools"]] == [
-        ("search", "users"),
-        ("search", "orders"),
-    ]
-    assert done.exit_code == 0
-
-
-def test_a_catalog_of_two_servers_can_be_built() -> None:
-    assert build_catalog(SAMPLES / "two_servers.py")["count"] >= 1
 
 
 # --- classes -----------------------------------------------------------------------------------------
@@ -167,26 +139,7 @@ def test_a_list_that_is_computed_is_announced(tmp_path: Path, body: str) -> None
     assert "guessed-list" in codes(found)
 
 
-def test_a_list_in_a_constant_or_built_by_appending_is_read(tmp_path: Path) -> None:
-    one = "Tool(name='{0}', description='Is {0}.', inputSchema={{'type': 'object'}})"
-    body = f"tools = [*TOOLS]\n    tools.append({one.format('second')})\n    return tools"
-    text = LOW_LEVEL.format(body=body) + f"TOOLS = [{one.format('first')}]\n"
-    assert names(scan(lay(tmp_path, server=text))) == ["first", "second"]
-
-
 # --- functions that register -------------------------------------------------------------------------
-
-
-def test_tools_in_functions_are_listed_whatever_calls_them() -> None:
-    found = scan(SAMPLES / "factories.py")
-    assert names(found) == ["negate", "never_called"]
-    assert codes(found) == {"guessed-condition", "unresolved-tool"}  # a loop over functions
-
-
-def test_a_condition_around_a_registration_is_announced() -> None:
-    found = scan(SAMPLES / "guards.py")
-    assert names(found) == ["debug", "delete_everything", "status"]
-    assert [(finding.code, finding.line) for finding in found.findings] == [("guessed-condition", 22)]
 
 
 RECORDS = """
@@ -291,14 +244,6 @@ def test_registering_functions_of_other_modules_are_followed(tmp_path: Path) -> 
 # --- files -------------------------------------------------------------------------------------------
 
 
-def test_the_program_of_a_package_is_scanned(tmp_path: Path) -> None:
-    main = "from fastmcp import FastMCP\nmcp = FastMCP('x')\n" + TOOL.format(server="mcp", name="echo")
-    lay(tmp_path, app__slash____init__="", app__slash____main__=main + "\nmcp.run()\n")
-    found = scan(tmp_path / "app")
-    assert names(found) == ["echo"]
-    assert not found.findings
-
-
 def test_relative_imports_of_a_package_file_are_followed(tmp_path: Path) -> None:
     lay(
         tmp_path,
@@ -311,18 +256,6 @@ def test_relative_imports_of_a_package_file_are_followed(tmp_path: Path) -> None
         found = scan(target)
         assert names(found) == ["below", "top"], target
         assert not found.findings, target
-
-
-def test_relative_imports_in_a_folder_without_init_are_followed(tmp_path: Path) -> None:
-    lay(
-        tmp_path,
-        space__slash__server="from fastmcp import FastMCP\nmcp = FastMCP('x')\n",
-        space__slash__inner__slash__tools="from ..server import mcp\n"
-        + TOOL.format(server="mcp", name="echo"),
-    )
-    found = scan(tmp_path)
-    assert names(found) == ["echo"]
-    assert set(found.servers.values()) == {"x"}
 
 
 @pytest.mark.parametrize(

@@ -56,20 +56,6 @@ def test_tools_come_in_the_order_of_files_and_lines(folder: Path) -> None:
     assert [tool.source.line for tool in found.tools] == [4, 9, 4, 9]
 
 
-def test_all_tools_are_built(folder: Path) -> None:
-    found = scan(write(folder / "a.py", TWO))
-    assert all(tool._built is not None for tool in found.tools)
-
-
-def test_a_file_that_would_leave_a_trace_leaves_none(folder: Path) -> None:
-    trace = folder / "trace"
-    write(folder / "a.py", f"open({str(trace)!r}, 'w')\nraise SystemExit\n{dedent(TWO)}")
-    before = set(sys.modules)
-    assert names(scan(folder)) == ["second", "first"]
-    assert not trace.exists()
-    assert "a" not in set(sys.modules) - before
-
-
 def test_a_target_may_be_a_module_found_without_importing_its_parents(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,14 +220,6 @@ def test_a_server_in_a_file_without_a_telling_word_is_found(folder: Path) -> Non
     write(folder / "base.py", "from toolcrib import MCPServer\ndesk = MCPServer('x')\n")
     write(folder / "more.py", "from base import desk\ndef f(a: int):\n    '''Words.'''\ndesk.add(f)\n")
     assert names(scan(folder)) == ["f"]
-
-
-def test_latin_source_is_read_as_its_cookie_says(folder: Path) -> None:
-    text = "# coding: latin-1\nfrom toolcrib import tool\n@tool\ndef f(a: str = 'ü'):\n    '''Äpfel.'''\n"
-    (folder / "a.py").write_bytes(text.encode("latin-1"))
-    (tool,) = scan(folder).tools
-    assert tool.definition.description == "Äpfel"
-    assert tool.definition.input_schema["properties"]["a"]["default"] == "ü"
 
 
 def test_progress_is_told(folder: Path) -> None:

@@ -54,31 +54,6 @@ def test_anything_that_changes_nothing_is_not_spoken_of(tmp_path: Path, more: st
     assert not read(tmp_path, ADD + more).findings
 
 
-def test_tools_of_a_factory_that_gives_names_are_not_duplicates(tmp_path: Path) -> None:
-    text = f"{OURS}def make(n):\n    def f(x: int): 'F.'\n    f.__name__ = n\n    return f\n"
-    found = read(tmp_path, f"{text}server.add(make('one'))\nserver.add(make('two'))\n")
-    assert not found.errors
-    assert "guessed-change" in {finding.code for finding in found.findings}
-
-
-def test_anything_that_follows_a_raise_is_not_reached(tmp_path: Path) -> None:
-    dead = (
-        "try:\n    raise KeyError\n    @server.tool\n    def dead(): 'Is not.'\nexcept KeyError:\n    pass\n"
-    )
-    assert [tool.name for tool in read(tmp_path, ADD + dead).tools] == ["add"]
-
-
-@pytest.mark.parametrize("library", ["mcp.server.fastmcp", "fastmcp"])
-def test_one_name_on_two_ways_is_not_a_duplicate(tmp_path: Path, library: str) -> None:
-    text = f"import os\nfrom {library} import FastMCP\nmcp = FastMCP('x')\nif os.getenv('X'):\n"
-    text += (
-        "    @mcp.tool()\n    def a(x: int): 'One.'\nelse:\n    @mcp.tool()\n    def a(x: str): 'Other.'\n"
-    )
-    found = read(tmp_path, text)
-    assert [tool.name for tool in found.tools] == ["a"]
-    assert {finding.code for finding in found.findings} == {"guessed-condition"}
-
-
 @pytest.mark.parametrize("target", [["a.py"], b"a.py", 7, None])
 def test_a_target_that_is_not_a_name_is_refused(target: Any) -> None:
     with pytest.raises(TypeError, match="A target is the name of a file or module, not "):

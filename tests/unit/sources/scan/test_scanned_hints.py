@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import collections
-import collections.abc
-import datetime as dt
-import re
 import sys
 import typing
 from pathlib import Path
-from typing import Annotated, Any, Literal, Optional, Union
 
-import annotated_types
 import pytest
 
 from tests.support.scanning.scanned_snippet import definition_of, expression, read, stub_in
 from toolcrib import Tool
-from toolcrib.context import Context
 from toolcrib.sources.scan.values import Unresolved
 
 SOURCE = """
@@ -33,38 +26,6 @@ Loop = list["Loop"]
 Wrong = 3
 def function(): ...
 """
-HINTS: dict[str, Any] = {
-    "int": int,
-    "None": None,
-    "'int'": int,
-    "list['int']": list[int],
-    "t.List[int]": typing.List[int],  # noqa: UP006 - as written
-    "Optional[int]": Optional[int],  # noqa: UP045 - as written
-    "Union[int, 'str', None]": Union[int, str, None],  # noqa: UP007 - as written
-    "int | str | None": int | str | None,
-    "'int | list[str]'": int | list[str],
-    "Any | None": Any | None,
-    "Literal['a', 1]": Literal["a", 1],
-    "Li['a']": Literal["a"],
-    "An[int, 'x']": Annotated[int, "x"],
-    "Annotated[int, annotated_types.Gt(3)]": Annotated[int, annotated_types.Gt(3)],
-    "tuple[()]": tuple[()],
-    "tuple[int, ...]": tuple[int, ...],
-    "Callable[[int, 'str'], None]": typing.Callable[[int, str], None],
-    "Callable[..., Any]": typing.Callable[..., Any],
-    "collections.abc.Sequence[Ids]": collections.abc.Sequence[list[int]],
-    "Pairs[int]": dict[str, int],
-    "datetime.date": dt.date,
-    "re.Pattern[str]": re.Pattern[str],
-    "toolcrib.Context": Context,
-    "type[int]": type[int],
-    "Wrong": 3,
-}
-
-
-@pytest.mark.parametrize("text", HINTS)
-def test_an_annotation_is_the_hint_that_it_is_at_run_time(text: str, tmp_path: Path) -> None:
-    assert read(tmp_path, SOURCE).hint(expression(text)) == HINTS[text]
 
 
 @pytest.mark.parametrize(

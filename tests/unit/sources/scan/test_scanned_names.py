@@ -58,13 +58,6 @@ def test_a_name_of_another_package_has_a_full_name(source: str, tmp_path: Path) 
     assert read(tmp_path, source).qualify(expression(text)) == expected
 
 
-def test_names_in_a_function_are_looked_up_there(tmp_path: Path) -> None:
-    reader = read(tmp_path, "def setup(mcp):\n    from acme import Server as S\n    s = S()\n")
-    within = definition_of(reader, "setup")
-    assert reader.qualify(expression("S"), within) == "acme.Server"
-    assert reader.qualify(expression("S")) == ""
-
-
 MODELS = "from enum import Enum\nclass Color(Enum):\n    RED = 'red'\nLIMIT = 7\nIds = list[int]\n"
 COLOR = {"type": "string", "enum": ["red"]}
 
@@ -99,29 +92,6 @@ class TestAcrossFiles:
         shown, codes = parameters(reader_of(tmp_path, "pkg/server.py"))
         assert (shown, codes) == ([COLOR, {"type": "integer", "default": 7}], [])
 
-    def test_one_class_is_one_class_wherever_it_is_imported(self, tmp_path: Path) -> None:
-        lay(
-            tmp_path,
-            {
-                "m.py": MODELS,
-                "a.py": "from m import *\ndef tool(x: Color): ...",
-                "b.py": "import m\ndef tool(x: m.Color): ...",
-            },
-        )
-        library = Library([tmp_path])
-        made = []
-        for name in ("a.py", "b.py"):
-            reader = Reader(library.file(tmp_path / name), library)
-            made.append(reader.stub(definition_of(reader)).function.__annotations__["x"])
-        assert made[0] is made[1]
-        assert made[0].__module__ == "m"
-
-    def test_files_beside_a_file_are_seen(self, tmp_path: Path) -> None:
-        lay(tmp_path, {"models.py": MODELS, "server.py": "from models import Color\ndef tool(c: Color): ..."})
-        reader = reader_of(tmp_path, "server.py", tmp_path / "server.py")
-        assert parameters(reader) == ([COLOR], [])
-        assert {path.name for path in reader.library.files} == {"server.py", "models.py"}
-
     def test_a_source_folder_is_where_imports_begin(self, tmp_path: Path) -> None:
         lay(
             tmp_path,
@@ -131,10 +101,6 @@ class TestAcrossFiles:
                 "t.py": "from pkg.models import Color\ndef tool(c: Color): ...",
             },
         )
-        assert parameters(reader_of(tmp_path, "t.py")) == ([COLOR], [])
-
-    def test_a_folder_without_an_init_is_a_package_too(self, tmp_path: Path) -> None:
-        lay(tmp_path, {"ns/models.py": MODELS, "t.py": "import ns.models\ndef tool(c: ns.models.Color): ..."})
         assert parameters(reader_of(tmp_path, "t.py")) == ([COLOR], [])
 
     def test_all_restricts_a_star(self, tmp_path: Path) -> None:

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.support.scanning.scanned_snippet import definition_of, expression, read
+from tests.support.scanning.scanned_snippet import expression, read
 from toolcrib.sources.scan.values import Unresolved
 
 SOURCE = """
@@ -89,12 +87,6 @@ def test_anything_that_is_written_is_evaluated(text: str, tmp_path: Path) -> Non
     assert (value, type(value)) == (VALUES[text], type(VALUES[text]))
 
 
-def test_members_are_of_the_classes_of_the_file(tmp_path: Path) -> None:
-    reader = read(tmp_path, SOURCE)
-    kind = reader.cls(definition_of(reader, "Kind"))
-    assert reader.value(expression("Kind.ONE")) is kind.ONE
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -145,21 +137,3 @@ def test_anything_that_is_given_is_nobody_elses(tmp_path: Path) -> None:
     reader = read(tmp_path, SOURCE)
     reader.value(expression("NAMES")).append("c")
     assert reader.value(expression("NAMES")) == ["a", "b"]
-
-
-@given(
-    st.recursive(
-        st.one_of(
-            st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.binary()
-        ),
-        lambda inner: st.one_of(
-            st.lists(inner, max_size=4),
-            st.dictionaries(st.text(), inner, max_size=4),
-            st.lists(inner, max_size=3).map(tuple),
-        ),
-        max_leaves=20,
-    ).filter(lambda value: "inf" not in repr(value))
-)
-def test_every_literal_is_itself(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
-    reader = read(tmp_path_factory.mktemp("snippet"), "")
-    assert reader.value(expression(repr(value))) == value

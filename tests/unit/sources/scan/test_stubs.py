@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.scanning import snippets
-from tests.support.scanning.scanned_snippet import definition_of, facts_of, imported, read, stub_in
+from tests.support.scanning.scanned_snippet import definition_of, imported, read, stub_in
 from toolcrib import Tool
 from toolcrib.catalog.lint import inspect_tools
 from toolcrib.errors import InvalidSignatureError
@@ -160,23 +160,6 @@ def test_findings_of_a_class_are_told_of_every_tool_that_uses_it(tmp_path: Path)
 
 
 class TestOfAFunction:
-    def test_everything_beside_the_body_is_kept(self, tmp_path: Path) -> None:
-        source = (
-            "def deco(f): return f\n@deco\n"
-            "async def tool(a, /, b: int = 2, *args: str, c, d: str = 'x', **more: int) -> bool:\n"
-            "    'Words.'\n    raise SystemExit\n"
-        )
-        stub = stub_in(tmp_path, source)
-        with imported(tmp_path, source) as module:
-            real = module.tool
-        made = stub.function
-        assert str(inspect.signature(made)) == str(inspect.signature(real))
-        assert made.__code__.co_firstlineno == real.__code__.co_firstlineno == 2
-        assert made.__code__.co_filename == str(tmp_path / "snippet.py")
-        assert (made.__doc__, made.__name__, made.__qualname__) == ("Words.", "tool", "tool")
-        assert made.__module__ == "snippet"
-        assert inspect.iscoroutinefunction(made)
-
     @pytest.mark.parametrize(
         ("body", "check"),
         [
@@ -219,13 +202,6 @@ class TestOfAMethod:
         "    def tool(self, k: Kind, p: int, d: Kind = Kind.A) -> str: ...\n"
     )
 
-    def test_self_is_dropped_when_asked(self, tmp_path: Path) -> None:
-        stub = stub_in(tmp_path, self.SOURCE, drops={"self"})
-        with imported(tmp_path, self.SOURCE) as module:
-            assert facts_of(stub.function)["wire"] == facts_of(module.App().tool)["wire"]
-        assert stub.function.__qualname__ == "App.tool"
-        assert stub.findings == []
-
     def test_a_method_without_its_object_is_refused_as_at_run_time(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidSignatureError, match="is an unbound method"):
             Tool.from_function(stub_in(tmp_path, self.SOURCE).function)
@@ -235,24 +211,6 @@ class TestOfAMethod:
         (finding,) = stub.findings
         assert (finding.code, finding.tool) == (HINT, "tool")
         assert "'__p'" in finding.message
-
-
-class TestOfAFunctionInAFunction:
-    def test_it_sees_the_names_around_it(self, tmp_path: Path) -> None:
-        source = (
-            "from enum import Enum\ndef outer(server):\n    from decimal import Decimal as D\n"
-            "    class L(Enum):\n        A = 1\n    def tool(x: L, d: D, e: L = L.A): ...\n"
-        )
-        stub = stub_in(tmp_path, source)
-        assert stub.findings == []
-        assert stub.function.__qualname__ == "outer.<locals>.tool"
-        properties = Tool.from_function(stub.function).definition.input_schema["properties"]
-        assert properties["d"] == {"type": "number"}
-        assert properties["e"] == {"type": "integer", "enum": [1], "default": 1}
-
-    def test_its_parameters_hide_what_is_outside(self, tmp_path: Path) -> None:
-        stub = stub_in(tmp_path, "def outer(int):\n    def tool(x: int): ...\n")
-        assert [item.code for item in stub.findings] == [HINT]
 
 
 class TestTheContextOfAnotherLibrary:
@@ -275,12 +233,3 @@ class TestTheContextOfAnotherLibrary:
         stub = stub_in(tmp_path, source, keeps_contexts=True)
         with pytest.raises(InvalidSignatureError, match="is a Context of fastmcp"):
             _ = Tool.from_function(stub.function).definition
-
-    def test_other_classes_of_theirs_can_be_told(self, tmp_path: Path) -> None:
-        stub = stub_in(tmp_path, "from mcp.types import TextContent\ndef tool() -> list[TextContent]: ...")
-        assert [(item.code, item.parameter) for item in stub.findings] == [(HINT, "return")]
-        assert "mcp.types.TextContent" in str(stub.function.__annotations__["return"])
-
-    def test_named_parameters_can_be_dropped_as_well(self, tmp_path: Path) -> None:
-        stub = stub_in(tmp_path, "def tool(a: int, db=Depends(get)): ...", drops=("db",))
-        assert (str(inspect.signature(stub.function)), stub.findings) == ("(a: int)", [])
