@@ -162,7 +162,7 @@ async def test_anyone_who_cancels_and_who_leaves_are_told_apart(
         if way == "cancelled":
             client.cancel("gone")
             await until(lambda: not bench.server.transports.engine.running)
-        await client.leave()
+        await client.close()
         bench.release.set()
     [record] = bench.records()
     assert (record["outcome"], record["code"]) == (way, None)
@@ -238,7 +238,7 @@ class Crowd:
             id_ = f"{number}-last"
             client.begin_call("wait", {"seconds": 60}, id_=id_)
             self.expected[id_] = {"disconnected"}
-        await client.leave()
+        await client.close()
 
     async def _call(self, client: Voice, id_: str, who: str, version: str) -> None:
         kind = self.random.choice(

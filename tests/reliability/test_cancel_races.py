@@ -176,7 +176,7 @@ async def play(world: World, seed: int) -> int:
         if not client.has_left:
             for id_ in client.made - client.cancelled:
                 assert client.replies[id_] == 1, f"{id_} has no reply"
-            await client.leave()
+            await client.close()
         assert all(count == 1 for count in client.replies.values())
         assert set(client.replies) <= client.made
     return sum(len(client.made) for client in clients)
@@ -190,7 +190,7 @@ async def _live(world: World, client: Client, dice: random.Random, seed: int) ->
     if dice.random() < 0.3:
         await _pass(dice)
         client.has_left = True
-        await client.leave()
+        await client.close()
         for task in tasks:
             task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -322,5 +322,5 @@ async def test_a_client_that_has_gone_is_not_asked() -> None:
         await client.__aenter__()
         [session] = world.server.transports.engine.pipes
         assert session.can_ask
-        await client.leave()
+        await client.close()
         assert not session.can_ask

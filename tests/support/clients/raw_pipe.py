@@ -27,14 +27,23 @@ class RawPipe:
         self.capabilities: Mapping[str, Any] = {}
         self.offered: Mapping[str, Any] = {}  # the capabilities of the server
         self.meta: dict[str, Any] = {}
+        self.heard: list[bytes] = []
         self.messages: list[dict[str, Any]] = []
         self._arrived = asyncio.Event()
         self._number = 0
-        self._pipe = server.transports.connect(self._keep, principal)
+        self._replies: dict[Any, asyncio.Future[dict[str, Any]]] = {}
+        self._pipe = server.transports.connect(self._hear, principal)
 
-    def _keep(self, data: bytes) -> None:
-        self.messages.append(json.loads(data))
+    def _hear(self, data: bytes) -> None:
+        self.heard.append(data)
+        self._keep(json.loads(data))
+
+    def _keep(self, message: dict[str, Any]) -> None:
+        self.messages.append(message)
         self._arrived.set()
+        reply = None if "method" in message else self._replies.pop(message.get("id"), None)
+        if reply is not None and not reply.done():
+            reply.set_result(message)
 
     async def open(self, capabilities: Mapping[str, Any]) -> None:
         """Initialize a legacy client, or discover the server of a modern one."""
@@ -45,15 +54,24 @@ class RawPipe:
             info = {"name": "raw", "version": "1"}
             opening = {"protocolVersion": self.version, "capabilities": capabilities, "clientInfo": info}
             found = await self.ask("initialize", opening)
-            self.send({"method": "notifications/initialized"})
+            self._feed({"method": "notifications/initialized"})
         self.offered = found["result"]["capabilities"]
 
     def send(self, message: Mapping[str, Any]) -> None:
+        self._feed(message)
+
+    def _feed(self, message: Mapping[str, Any]) -> None:
         self._pipe.feed(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
-    def begin(self, method: str, params: Mapping[str, Any] | None = None) -> int:
+    def begin(self, method: str, params: Mapping[str, Any] | None = None, id_: Any = None) -> Any:
         """Send a request; return its id."""
-        self._number += 1
+        return self._begin(method, params, id_)[0]
+
+    def _begin(
+        self, method: str, params: Mapping[str, Any] | None = None, id_: Any = None
+    ) -> tuple[Any, asyncio.Future[dict[str, Any]]]:
+        self._number += id_ is None
+        id_ = self._number if id_ is None else id_
         content = dict(params or {})
         meta = {**self.meta, **content.get("_meta", {})}
         if self.version == MODERN:
@@ -61,13 +79,15 @@ class RawPipe:
             meta[PREFIX + "clientInfo"] = {"name": "raw", "version": "1"}
         if meta:
             content["_meta"] = meta
-        self.send({"id": self._number, "method": method, "params": content})
-        return self._number
+        reply = self._replies[id_] = asyncio.get_running_loop().create_future()
+        self._feed({"id": id_, "method": method, "params": content})
+        return id_, reply
 
     async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the reply to a request."""
-        id_ = self.begin(method, params)
-        return await self.find(lambda message: message.get("id") == id_ and "method" not in message)
+        _, reply = self._begin(method, params)
+        async with asyncio.timeout(TIMEOUT_S):
+            return await reply
 
     async def result(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
         reply = await self.ask(method, params)

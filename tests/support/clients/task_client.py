@@ -11,11 +11,10 @@ import urllib.error
 import urllib.request
 from typing import Any, Self
 
+from tests.support.clients.raw_pipe import MODERN, RawPipe
 from toolcrib import MCPServer
 from toolcrib.context import LOCAL, Principal
-from toolcrib.transports.pipe import Pipe
 
-MODERN = "2026-07-28"
 META = "io.modelcontextprotocol/"
 EXTENSION = f"{META}tasks"
 WAIT_S = 10.0
@@ -41,51 +40,36 @@ def make_params(params: dict[str, Any], *, declares: bool = True, **capabilities
     return {**params, "_meta": meta}
 
 
-class TaskClient:
-    """A client in this process. `notes` are the notifications that it got."""
-
-    _pipe: Pipe
+class TaskClient(RawPipe):
+    """A client in this process."""
 
     def __init__(
         self, server: MCPServer, principal: Principal = LOCAL, *, declares: bool = True, **capabilities: Any
     ) -> None:
-        self._server = server
-        self._principal = principal
-        self._capabilities = {"declares": declares, **capabilities}
-        self._ids = itertools.count(1)
-        self._replies: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self.notes: list[dict[str, Any]] = []
+        super().__init__(server, MODERN, principal)
+        made = make_params({}, declares=declares, **capabilities)
+        self.capabilities = made["_meta"][f"{META}clientCapabilities"]
 
     async def __aenter__(self) -> Self:
-        self._pipe = self._server.transports.connect(self._receive, self._principal)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._pipe.aclose()
+        await self.close()
 
-    def _receive(self, data: bytes) -> None:
-        message = json.loads(data)
-        reply = self._replies.get(message.get("id"))
-        if "method" in message or reply is None:
-            self.notes.append(message)
-        elif not reply.done():
-            reply.set_result(message)
+    @property
+    def notes(self) -> list[dict[str, Any]]:
+        """The notifications that it got."""
+        return [message for message in self.messages if "method" in message]
 
-    def send(self, method: str, **params: Any) -> tuple[int, asyncio.Future[dict[str, Any]]]:
+    def send(self, method: str, **params: Any) -> tuple[int, asyncio.Future[dict[str, Any]]]:  # type: ignore[override]
         """Send a request; return its id and a future with its reply."""
-        id_ = next(self._ids)
-        reply = self._replies[id_] = asyncio.get_running_loop().create_future()
-        made = make_params(params, **self._capabilities)
-        self._pipe.feed(json.dumps({"jsonrpc": "2.0", "id": id_, "method": method, "params": made}).encode())
-        return id_, reply
+        return self._begin(method, params)
 
     def notify(self, method: str, **params: Any) -> None:
-        self._pipe.feed(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode())
+        self._feed({"method": method, "params": params})
 
     async def request(self, method: str, **params: Any) -> dict[str, Any]:
-        _, reply = self.send(method, **params)
-        async with asyncio.timeout(WAIT_S):
-            return _result_of(await reply)
+        return _result_of(await self.ask(method, params))
 
     async def call(self, name: str, **arguments: Any) -> dict[str, Any]:
         return await self.request("tools/call", name=name, arguments=arguments)

@@ -6,27 +6,23 @@ The tools end in every way that a call can end.
 from __future__ import annotations
 
 import asyncio
-import itertools
-import json
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
 
+from tests.support.clients.raw_pipe import MODERN, TIMEOUT_S, RawPipe
 from toolcrib import Context, MCPServer, ToolError
 from toolcrib.context import LOCAL, Principal
 from toolcrib.policy import Audit, Policy
 from toolcrib.policy.audit import open_log
-from toolcrib.transports.pipe import Pipe
 
-MODERN = "2026-07-28"
 LIVE = ("2025-06-18", "2025-11-25")
 """The revisions whose clients are asked while the call waits."""
 META = "io.modelcontextprotocol/"
-TIMEOUT_S = 10.0
 CONFIRM = "toolcrib.confirm"
 YES = {"action": "accept", "content": {}}
 NO = {"action": "decline"}
@@ -154,57 +150,34 @@ async def open_bench(folder: Path, **demands: Any) -> AsyncIterator[Bench]:
             bench.release.set()
 
 
-class Voice:
+class Voice(RawPipe):
     """One client at the other end of a pipe. `asked` has the questions of the server while a call waits."""
 
     def __init__(
         self, server: MCPServer, version: str = MODERN, principal: Principal = LOCAL, **capabilities: Any
     ) -> None:
-        self.version = version
+        super().__init__(server, version, principal)
+        self.capabilities = capabilities
         self.asked: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self.heard: list[bytes] = []
-        self._capabilities = capabilities
-        self._waiting: dict[Any, asyncio.Future[dict[str, Any]]] = {}
-        self._numbers = itertools.count(1)
-        loop = asyncio.get_running_loop()
-        self._pipe = Pipe(
-            server.transports.engine, lambda message: loop.call_soon(self._hear, message), principal
-        )
 
     async def __aenter__(self) -> Self:
         if self.version != MODERN:
-            opening = {"protocolVersion": self.version, "capabilities": self._capabilities}
-            await self.ask("initialize", opening)
+            await self.open(self.capabilities)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.leave()
+        await self.close()
 
-    def begin(
-        self, method: str, params: Mapping[str, Any], id_: Any = None
-    ) -> asyncio.Future[dict[str, Any]]:
-        """Send a request without waiting for its reply."""
-        number = next(self._numbers) if id_ is None else id_
-        whole = dict(params)
-        if self.version == MODERN:
-            envelope = {
-                f"{META}protocolVersion": MODERN,
-                f"{META}clientCapabilities": self._capabilities,
-            }
-            whole["_meta"] = envelope | whole.get("_meta", {})
-        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = future
-        self._send({"id": number, "method": method, "params": whole})
-        return future
-
-    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        async with asyncio.timeout(TIMEOUT_S):
-            return await self.begin(method, params)
+    def _keep(self, message: dict[str, Any]) -> None:
+        super()._keep(message)
+        if "method" in message and "id" in message:
+            self.asked.put_nowait(message)
 
     def begin_call(
         self, name: str, arguments: Any = None, id_: Any = None, **more: Any
     ) -> asyncio.Future[dict[str, Any]]:
-        return self.begin("tools/call", {"name": name, "arguments": arguments or {}, **more}, id_)
+        """Make a call without waiting for its reply."""
+        return self._begin("tools/call", {"name": name, "arguments": arguments or {}, **more}, id_)[1]
 
     async def call(self, name: str, arguments: Any = None, **more: Any) -> dict[str, Any]:
         """Make a call and return its reply."""
@@ -226,31 +199,14 @@ class Voice:
         params: dict[str, Any] = {"requestId": id_}
         if self.version == MODERN:
             params["_meta"] = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": {}}
-        self._send({"method": "notifications/cancelled", "params": params})
+        self._feed({"method": "notifications/cancelled", "params": params})
 
     def reply(self, id_: Any, result: Any) -> None:
         """Answer a question of the server."""
-        self._send({"id": id_, "result": result})
+        self._feed({"id": id_, "result": result})
 
     async def names(self) -> list[str]:
         return [tool["name"] for tool in (await self.ask("tools/list", {}))["result"]["tools"]]
-
-    async def leave(self) -> None:
-        await self._pipe.aclose()
-
-    def _send(self, message: dict[str, Any]) -> None:
-        self._pipe.feed(json.dumps({"jsonrpc": "2.0", **message}).encode())
-
-    def _hear(self, data: bytes) -> None:
-        self.heard.append(data)
-        message = json.loads(data)
-        if "method" in message:
-            if "id" in message:
-                self.asked.put_nowait(message)
-            return
-        future = self._waiting.pop(message["id"], None)
-        if future is not None and not future.done():
-            future.set_result(message)
 
 
 async def until(is_so: Any, explain: str = "it never came about") -> None:
