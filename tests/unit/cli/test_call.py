@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import ADD, CommandLine
+from .conftest import CommandLine
 
 KIT = '''
 import asyncio, time
@@ -178,23 +178,6 @@ def test_anything_that_a_tool_prints_goes_to_stderr(kit: CommandLine) -> None:
     done = kit.run("call", "kit.py:loud", "--json")
     assert done.stdout.startswith("{")
     assert "printed by the tool" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["add"], "'a': required, but missing"),
-        (["add", "a=x"], "'a': expected integer, got string 'x'"),
-        (["add", "aa=1"], "did you mean 'a'?"),
-        (["add", "a=1.5"], "'a': expected integer"),
-        (["add", "--json", "{}"], None),
-    ],
-)
-def test_invalid_arguments_exit_with_1(cli: CommandLine, arguments: list[str], words: str | None) -> None:
-    cli.write("tools.py", ADD)
-    done = cli.run("call", "-t", "tools.py", *arguments)
-    assert done.exit_code == 1
-    assert words is None or words in done.stderr
 
 
 def test_invalid_arguments_get_a_hint_with_the_parameters_or_an_example(kit: CommandLine) -> None:

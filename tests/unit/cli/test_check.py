@@ -23,32 +23,6 @@ def test_a_good_file_is_listed_with_the_place_of_each_tool(cli: CommandLine) -> 
     assert done.stdout.endswith("1 tool ok; no problems.\n")
 
 
-def test_json_findings_have_code_place_and_hint(cli: CommandLine) -> None:
-    path = cli.write("tools.py", ADD + "\n@tool\ndef many(*names): ...\n")
-    document = cli.json("check", "tools.py", "--json")
-    assert [tool["name"] for tool in document["tools"]] == ["add"]
-    assert document["tools"][0]["source"] == {"file": str(path), "line": 4}
-    assert document["tools"][0]["inputSchema"]["required"] == ["a"]
-    [finding] = document["findings"]
-    assert finding["code"] == "invalid-signature"
-    assert finding["level"] == "error"
-    assert finding["tool"] == "many"
-    assert (finding["file"], finding["line"]) == (str(path), 17)
-    assert finding["message"]
-    assert finding["hint"]
-
-
-def test_unmarked_functions_are_reported(cli: CommandLine) -> None:
-    cli.write(
-        "plain.py", "def add(a: int): ...\ndef sub(a: int): ...\ndef mul(a: int): ...\ndef _own(): ...\n"
-    )
-    done = cli.run("check", "plain.py")
-    assert done.exit_code == 1
-    assert "3 functions found, none marked" in done.stdout
-    assert "hint: add @tool, or name one, plain.py:add" in done.stdout
-    assert done.stdout.splitlines()[-1] == "no tools; 1 error."
-
-
 def test_an_unmarked_function_can_be_named(cli: CommandLine) -> None:
     cli.write("plain.py", 'def add(a: int):\n    """Add one to a number."""\n')
     done = cli.run("check", "plain.py:add")

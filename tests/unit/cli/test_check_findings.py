@@ -56,13 +56,6 @@ def test_findings_are_printed_as_other_linters_do(cli: CommandLine) -> None:
     )
 
 
-def test_findings_are_in_the_order_of_files(cli: CommandLine) -> None:
-    cli.write("a.py", LOUD)
-    cli.write("b.py", LOUD.replace("Shout", "Cry"))
-    lines = cli.run("check", "a.py", "b.py", "--advice").stdout.splitlines()
-    assert [line.partition(":")[0] for line in lines if line.startswith(("a", "b"))] == ["a.py", "b.py"]
-
-
 @pytest.mark.parametrize(("options", "code"), [((), 0), (("--strict",), 1)])
 def test_warnings_fail_a_strict_check(cli: CommandLine, options: tuple[str, ...], code: int) -> None:
     cli.write("tools.py", RISKY)

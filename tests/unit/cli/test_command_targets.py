@@ -138,19 +138,6 @@ def test_results_are_kept_by_a_process_that_serves_alone(cli: CommandLine) -> No
     assert (worker.max_result_tokens, worker.keeps_results) == (300, False)
 
 
-def test_a_wrong_setting_is_a_finding_with_file_and_line(cli: CommandLine) -> None:
-    path = cli.write("toolcrib.toml", '[server]\nname = "x"\ntarget = ["tools.py"]\n')
-    [finding] = cli.json("check", "--json")["findings"]
-    assert finding["code"] == "invalid-configuration"
-    assert (finding["file"], finding["line"]) == ("toolcrib.toml", 3)
-    assert "server.target: unknown key" in finding["message"]
-    assert "targets" in finding["hint"]
-    assert path.exists()
-    done = cli.run("list")
-    assert done.exit_code == 1
-    assert "error: toolcrib.toml:3: server.target: unknown key" in done.stderr
-
-
 def test_a_missing_target_is_reported_with_its_line(cli: CommandLine) -> None:
     cli.write("toolcrib.toml", '[server]\ntargets = ["gone.py", "tools.py"]\n')
     cli.write("tools.py", ADD)

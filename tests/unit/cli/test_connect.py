@@ -97,17 +97,6 @@ def test_the_name_is_the_one_of_the_first_target(
     assert list(servers(cursor)) == [name]
 
 
-def test_a_url_is_written_as_each_client_expects_it(cli: CommandLine, home: Path) -> None:
-    for client in ("claude-code", "vscode", "gemini", "codex"):
-        assert cli.run("connect", client, "--url", URL, "--name", "shop").exit_code == 0
-    assert servers(home / ".claude.json") == {"shop": {"type": "http", "url": URL}}
-    assert servers(home / ".gemini/settings.json") == {"shop": {"httpUrl": URL}}
-    assert (home / ".codex/config.toml").read_text() == f'[mcp_servers.shop]\nurl = "{URL}"\n'
-    report = cli.json("connect", "vscode", "--url", URL, "--name", "shop", "--json")
-    assert report["state"] == "already-connected"
-    assert json.loads(Path(report["file"]).read_text()) == {"servers": {"shop": {"type": "http", "url": URL}}}
-
-
 def test_a_key_and_headers_are_written_as_each_client_expects_them(cli: CommandLine, home: Path) -> None:
     options = ("--url", URL, "--name", "shop", "--header", "X-Team: sales", "--key")
     headers = {"X-Team": "sales", "Authorization": "Bearer tck_1"}
@@ -188,12 +177,6 @@ def test_scope_project_uses_the_file_of_the_project(cli: CommandLine, home: Path
     assert not (home / ".claude.json").exists()
 
 
-def test_another_file_can_be_edited(cli: CommandLine, home: Path) -> None:
-    report = cli.json("connect", "vscode", "--samples", "--file", "my.json", "--json")
-    assert (report["scope"], report["file"]) == (None, str(cli.folder / "my.json"))
-    assert "servers" in json.loads((cli.folder / "my.json").read_text())
-
-
 def test_print_writes_nothing(cli: CommandLine, cursor: Path) -> None:
     done = cli.run("connect", "cursor", "--print", "--url", URL)
     assert json.loads(done.stdout) == {"mcpServers": {"toolcrib": {"url": URL}}}
@@ -205,19 +188,6 @@ def test_print_writes_nothing(cli: CommandLine, cursor: Path) -> None:
     )
     report = cli.json("connect", "cursor", "--print", "--url", URL, "--json")
     assert (report["state"], report["entry"]) == ("printed", {"url": URL})
-
-
-def test_a_file_with_comments_is_left_alone_and_the_entry_printed(cli: CommandLine, home: Path) -> None:
-    file = cli.write(".vscode/mcp.json", '{\n\t"inputs": [], // none\n\t"servers": {}\n}\n')
-    before = file.read_text()
-    done = cli.run("connect", "vscode", "--url", URL, "--scope", "project")
-    assert done.exit_code == 2
-    assert "error: .vscode/mcp.json:2: not plain JSON: " in done.stderr
-    assert "hint: add this below 'servers' by hand:\n{" in done.stderr
-    assert f'"url": "{URL}"' in done.stderr
-    assert cli.run("connect", "vscode", "--remove", "--scope", "project").exit_code == 2
-    assert file.read_text() == before
-    assert [path.name for path in file.parent.iterdir()] == ["mcp.json"]
 
 
 # --- existing -----------------------------------------------------------------------------------------
@@ -379,19 +349,6 @@ def test_the_entry_of_goose_is_printed_with_its_place(cli: CommandLine, home: Pa
     assert f"hint: remove the entry below 'extensions' from {file}" in removed.stderr
     assert cli.json("connect", "--list", "goose", "--json")["clients"][0]["found"] is True
     assert file.read_text() == "extensions: {}\n"
-
-
-def test_windsurf_is_sent_to_a_url_with_a_key(cli: CommandLine, home: Path) -> None:
-    done = cli.run("connect", "windsurf", "--url", URL, "--key", "secret", "--name", "shop")
-    assert done.exit_code == 0, done.stderr
-    again = cli.run("connect", "windsurf", "--url", URL, "--key", "newer", "--name", "shop")
-    assert again.exit_code == 1
-    assert "secret" not in again.stderr
-    assert "newer" not in again.stderr
-    headers = {"Authorization": "Bearer secret"}
-    file = home / ".codeium/windsurf/mcp_config.json"
-    assert servers(file) == {"shop": {"serverUrl": URL, "headers": headers}}
-    assert cli.json("connect", "windsurf", "--name", "shop", "--remove", "--json")["state"] == "removed"
 
 
 # --- secrets ---------------------------------------------------------------------------------------

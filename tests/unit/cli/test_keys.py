@@ -124,17 +124,6 @@ def test_programs_get_json(cli: CommandLine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("30d", 30 * 86_400), ("12h", 43_200), ("90min", 5_400), ("2w", 14 * 86_400), ("1y", 365 * 86_400)],
-)
-def test_a_lifetime_is_a_number_and_a_unit(cli: CommandLine, text: str, seconds: int) -> None:
-    create(cli, "ana", "--expires", text)
-    [key] = KeyFile("toolcrib.keys.json").entries()
-    assert key.expires is not None
-    assert abs(key.expires - time.time() - seconds) < 60
-
-
-@pytest.mark.parametrize(
     ("words", "said"),
     [
         (

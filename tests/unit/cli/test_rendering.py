@@ -46,16 +46,6 @@ def plain(text: str) -> list[str]:
     return re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
 
 
-def test_a_finding_is_one_line_with_its_place_level_and_code() -> None:
-    terminal = Terminal(io.StringIO(), io.StringIO(), debug=False)
-    table.print_findings([LONG], terminal)
-    assert printed(terminal).splitlines() == [
-        f"/elsewhere/tools.py:10: error[invalid-signature] {LONG.message}",
-        f"    hint: {LONG.hint}",
-        "",
-    ]
-
-
 def test_a_hint_that_several_findings_in_a_row_have_is_printed_once() -> None:
     terminal = Terminal(io.StringIO(), io.StringIO(), debug=False)
     table.print_findings([LONG, LONG, replace(LONG, hint=None)], terminal)

@@ -44,10 +44,6 @@ def test_commands_clients_and_formats_are_completed() -> None:
 @pytest.mark.parametrize(
     ("word", "hint"),
     [
-        ("servee", "did you mean 'serve'?"),
-        ("run", "use toolcrib serve"),
-        ("install", "use toolcrib connect"),
-        ("inspect", "use toolcrib list or toolcrib show"),
         ("dev", "use toolcrib serve --reload"),
         ("agent", "use toolcrib.agents.AgentRunner in Python, as examples/agent.py does"),
         ("frobnicate", "see toolcrib --help"),

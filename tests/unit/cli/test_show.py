@@ -34,22 +34,6 @@ async def forecast(
 '''
 
 
-def test_a_sample_tool_is_shown(cli: CommandLine) -> None:
-    done = cli.run("show", "math_add", "--samples")
-    assert (done.exit_code, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
-    assert lines[:2] == ["math_add", "  Add two numbers together"]
-    assert "a          number  required  First number" in lines
-    facts = {line.split("  ")[0]: line.split("  ", 1)[1].strip() for line in lines[7:]}
-    assert facts["Result"] == "number: The sum"
-    assert facts["Hints"] == "read-only, idempotent, not open-world"
-    assert facts["Group"] == "math"
-    assert facts["Runs"] == "inline"
-    assert facts["Timeout"] == "60 s"
-    assert "samples.py:" in facts["Source"]
-    assert len(facts["Fingerprint"]) == 64
-
-
 def test_all_details_of_a_tool_are_shown(cli: CommandLine) -> None:
     cli.write("tools.py", RICH)
     done = cli.run("show", "-t", "tools.py", "forecast")

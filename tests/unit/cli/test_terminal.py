@@ -170,13 +170,6 @@ def test_version_and_help_are_printed_on_stdout(cli: CommandLine) -> None:
     assert all(command in done.stdout for command in ("check", "list", "show", "call", "Examples:"))
 
 
-def test_an_unknown_command_exits_with_2(cli: CommandLine) -> None:
-    done = cli.run("lst")
-    assert done.exit_code == 2
-    assert done.stderr.startswith("error: No such command 'lst'")
-    assert "hint: did you mean 'list'?" in done.stderr
-
-
 def test_no_command_shows_the_help(cli: CommandLine) -> None:
     done = cli.run()
     assert done.exit_code == (0 if version("click").startswith("8.1.") else 2)

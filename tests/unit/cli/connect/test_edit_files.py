@@ -30,13 +30,6 @@ def test_a_new_file_is_created_with_its_folders(tmp_path: Path) -> None:
     assert others_in(path.parent, "mcp.json") == []
 
 
-def test_a_shared_file_gets_the_mode_of_any_new_file(tmp_path: Path) -> None:
-    plain = tmp_path / "plain"
-    plain.touch()
-    store.write(store.read(tmp_path / "mcp.json"), "{}", None)
-    assert mode_of(tmp_path / "mcp.json") == mode_of(plain)
-
-
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
 def test_mode_byte_order_mark_and_line_ends_are_kept(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "mcp.json"
