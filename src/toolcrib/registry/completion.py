@@ -17,6 +17,7 @@ from toolcrib.content import Result
 from toolcrib.errors import InvalidToolError
 from toolcrib.schema.parameters import name_of
 from toolcrib.schema.result import ToolResults
+from toolcrib.validation.schema_tree import Resolver
 
 logger = logging.getLogger("toolcrib")
 MAX_VALUES = 100
@@ -112,24 +113,10 @@ def choices_of(target: Completable, argument: str) -> list[str]:
     """Return the values that the hint of an argument names."""
     schema = target.arguments.schema
     found: list[Any] = []
-    _collect_choices(schema["properties"].get(argument, {}), schema.get("$defs", {}), found)
+    for form in Resolver(schema).forms(schema["properties"].get(argument, {})):
+        found += [form["const"]] if "const" in form else form.get("enum", ())
+        found += (True, False) if form.get("type") == "boolean" else ()
     return list(dict.fromkeys(spell(value) for value in found))
-
-
-def _collect_choices(schema: Any, definitions: Mapping[str, Any], found: list[Any], depth: int = 0) -> None:
-    if not isinstance(schema, Mapping) or depth > 8:
-        return
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        _collect_choices(definitions.get(reference.rpartition("/")[2]), definitions, found, depth + 1)
-    if "const" in schema:
-        found.append(schema["const"])
-    found.extend(schema.get("enum", ()))
-    if schema.get("type") == "boolean":
-        found.extend((True, False))
-    for key in ("anyOf", "oneOf"):
-        for part in schema.get(key, ()):
-            _collect_choices(part, definitions, found, depth + 1)
 
 
 def spell(value: Any) -> str:

@@ -21,6 +21,7 @@ from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_ha
 from toolcrib.schema.pydantic_types import to_plain
 from toolcrib.schema.result import ToolResults, is_block
 from toolcrib.validation import codec
+from toolcrib.validation.schema_tree import Resolver
 
 
 class PromptFields(ComponentFields, total=False):
@@ -90,9 +91,7 @@ def make_prompt(function: Callable[..., Any], name: str | None, fields: PromptFi
 
 def _describe_form(shape: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     """Return how to write an argument that is not a plain string, "" for one that is."""
-    reference = shape.get("$ref")
-    if isinstance(reference, str):
-        shape = schema.get("$defs", {}).get(reference.rpartition("/")[2], {})
+    shape = Resolver(schema).follow(shape)
     if "enum" in shape:
         return f"(one of: {', '.join(str(value) for value in shape['enum'])})"
     kind = shape.get("type")

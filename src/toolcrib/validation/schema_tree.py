@@ -54,6 +54,7 @@ OBJECT = (dict, Mapping)
 """The types of a JSON object. To ask for a dict first is ten times quicker than to ask for a Mapping."""
 _OBJECT_OR_BOOLEAN = (*OBJECT, bool)
 _MAX_CHAIN = 100
+_MAX_FORMS = 64
 _OFTEN_BOOLEAN = frozenset({"additionalProperties", "items", "unevaluatedItems", "unevaluatedProperties"})
 _SCHEMA_KEYWORDS = LISTED_SCHEMAS | SINGLE_SCHEMAS | NAMED_SCHEMAS
 
@@ -211,6 +212,25 @@ class Resolver:
             except InvalidSchemaError:
                 break
         return schema
+
+    def forms(self, schema: Any) -> list[Schema]:
+        """Return the forms that a value may have: references resolved, alternatives side by side."""
+        found: list[Schema] = []
+        waiting, seen = [schema], set()
+        while waiting and len(found) < _MAX_FORMS:
+            item = waiting.pop(0)
+            item = {} if item is True else item
+            if not isinstance(item, Mapping) or id(item) in seen:
+                continue
+            seen.add(id(item))
+            below = [form for keyword in ("anyOf", "oneOf", "allOf") for form in item.get(keyword, ())]
+            target = self.follow(item)
+            if target is not item:
+                below.append(target)
+            if not ("$ref" in item or below) or "properties" in item or "type" in item:
+                found.append(item)
+            waiting += below
+        return found
 
     def _resolve_pointer(self, pointer: str, reference: str) -> Any:
         node: Any = self.root

@@ -349,7 +349,6 @@ _KINDS: Mapping[str, type] = {
     "null": type(None),
 }
 """The types of values, as `kind_of` returns them. A list without a schema of its items may have any."""
-_MAX_FORMS = 64
 _MAX_LISTS = 4
 """Levels of nested lists that are followed when a schema is read."""
 
@@ -392,11 +391,11 @@ class ArgumentPath:
         """Whether the schema has room for a value that an operator compares, also in a list: by the types and
         values that it names. In doubt, yes."""
         resolver = Resolver(self.root)
-        forms = [form for schema in self.steps[-1].schemas for form in forms_of(schema, resolver)]
+        forms = [form for schema in self.steps[-1].schemas for form in resolver.forms(schema)]
         for _ in range(_MAX_LISTS):
             items = [form["items"] for form in forms if isinstance(form.get("items"), Mapping)]
             forms = [form for form in forms if "items" not in form]
-            forms += [form for item in items for form in forms_of(item, resolver)]
+            forms += [form for item in items for form in resolver.forms(item)]
         return not forms or None in operator.constants or any(_accepts(form, operator) for form in forms)
 
     def find(self, arguments: Mapping[str, Any]) -> list[Found]:
@@ -509,7 +508,7 @@ def _read_steps(
 def _read_step(name: str, schemas: tuple[Any, ...], resolver: Resolver) -> Step:
     if not schemas:
         return Step(name)
-    forms = [form for schema in schemas for form in forms_of(schema, resolver)]
+    forms = [form for schema in schemas for form in resolver.forms(schema)]
     for _ in range(_MAX_LISTS):
         properties = [form["properties"] for form in forms if isinstance(form.get("properties"), Mapping)]
         found = tuple(each[name] for each in properties if name in each)
@@ -521,41 +520,15 @@ def _read_step(name: str, schemas: tuple[Any, ...], resolver: Resolver) -> Step:
         items = [form["items"] for form in forms if isinstance(form.get("items"), Mapping)]
         if not items:
             return Step(name, is_possible=any(_allows_more(form) for form in forms))
-        forms = [form for item in items for form in forms_of(item, resolver)]
+        forms = [form for item in items for form in resolver.forms(item)]
     return Step(name)  # nested too deeply to be looked at
-
-
-def forms_of(schema: Any, resolver: Resolver) -> list[Mapping[str, Any]]:
-    """Return the forms that a value may have: references resolved, alternatives side by side."""
-    found: list[Mapping[str, Any]] = []
-    waiting, seen = [schema], set()
-    while waiting and len(found) < _MAX_FORMS:
-        item = waiting.pop(0)
-        item = {} if item is True else item
-        if not isinstance(item, Mapping) or id(item) in seen:
-            continue
-        seen.add(id(item))
-        below = [form for keyword in ("anyOf", "oneOf", "allOf") for form in item.get(keyword, ())]
-        if "$ref" in item:
-            below.append(_resolve(resolver, str(item["$ref"])))
-        if not below or "properties" in item or "type" in item:
-            found.append(item)
-        waiting += below
-    return found
-
-
-def _resolve(resolver: Resolver, reference: str) -> Any:
-    try:
-        return resolver.resolve(reference)
-    except InvalidSchemaError:
-        return None
 
 
 def _defaults(schema: Any, resolver: Resolver) -> list[Any]:
     """Return possible defaults. One beside a reference overrides those behind it."""
     if isinstance(schema, Mapping) and "default" in schema:
         return [schema["default"]]
-    return [form["default"] for form in forms_of(schema, resolver) if "default" in form]
+    return [form["default"] for form in resolver.forms(schema) if "default" in form]
 
 
 def _allows_more(form: Mapping[str, Any]) -> bool:

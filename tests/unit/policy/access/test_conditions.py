@@ -22,7 +22,6 @@ from toolcrib.policy.access.conditions import (
     ABSENT,
     ArgumentPath,
     Predicate,
-    forms_of,
     is_finite,
     is_nothing,
     is_same,
@@ -464,19 +463,20 @@ def test_there_is_nothing_inside_what_is_not_an_object() -> None:
 def test_forms_follow_references_once_and_not_for_ever() -> None:
     loop = {"anyOf": [{"$ref": "#/$defs/Loop"}, {"type": "null"}]}
     root = {"$defs": {"Loop": loop, "a/b": {"type": "integer"}, "~c": {"type": "number"}}}
-    assert forms_of(loop, Resolver(root)) == [{"type": "null"}]
-    assert forms_of({"$ref": "#/$defs/a~1b"}, Resolver(root)) == [{"type": "integer"}]
-    assert forms_of({"$ref": "#/$defs/~0c"}, Resolver(root)) == [{"type": "number"}]
-    assert forms_of({"$ref": "#/$defs/missing/further"}, Resolver(root)) == []
-    assert forms_of({"anyOf": [False, loop, {"type": "string"}]}, Resolver(root)) == [
+    resolver = Resolver(root)
+    assert resolver.forms(loop) == [{"type": "null"}]
+    assert resolver.forms({"$ref": "#/$defs/a~1b"}) == [{"type": "integer"}]
+    assert resolver.forms({"$ref": "#/$defs/~0c"}) == [{"type": "number"}]
+    assert resolver.forms({"$ref": "#/$defs/missing/further"}) == []
+    assert resolver.forms({"anyOf": [False, loop, {"type": "string"}]}) == [
         {"type": "string"},
         {"type": "null"},
     ]
-    assert forms_of({"type": "object", "allOf": [{"title": "x"}]}, Resolver(root)) == [
+    assert resolver.forms({"type": "object", "allOf": [{"title": "x"}]}) == [
         {"type": "object", "allOf": [{"title": "x"}]},
         {"title": "x"},
     ]
-    assert len(forms_of({"anyOf": [{"const": number} for number in range(100)]}, Resolver(root))) == 64
+    assert len(resolver.forms({"anyOf": [{"const": number} for number in range(100)]})) == 64
 
 
 def test_lists_in_lists_are_followed_so_far_and_no_further() -> None:
