@@ -1,4 +1,8 @@
-"""Resources and prompts: their lists, resources/read, prompts/get, and subscriptions of legacy clients."""
+"""Resources, prompts and skills: their lists, reading and getting them, and subscriptions of legacy clients.
+
+A skill (extension io.modelcontextprotocol/skills) is a resource, its SKILL.md, that carries an entry: a
+client sees the skills whose SKILL.md it may read. Its methods exist if the server has skills.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,7 @@ from toolcrib.errors import (
     RelayedError,
     ThrottledError,
 )
+from toolcrib.options import SKILLS
 from toolcrib.protocol import messages
 from toolcrib.protocol.calls import (
     Peer,
@@ -30,7 +35,7 @@ from toolcrib.protocol.calls import (
     refuse_scopes,
 )
 from toolcrib.protocol.legacy import save_setting
-from toolcrib.protocol.lists import list_reply, read_cursor
+from toolcrib.protocol.lists import list_reply, page_of, read_cursor
 from toolcrib.protocol.messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -297,3 +302,88 @@ def read_uri(params: Params) -> str:
     if type(uri) is not str:
         raise invalid_params("uri is required, and must be a string")
     return uri
+
+
+# --- skills -----------------------------------------------------------------------------------------
+
+SCHEME = "skill://"
+FOLDER_TYPE = "inode/directory"
+
+
+class Directory:
+    """A folder in the list of a directory; it looks like a resource there."""
+
+    template = None
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+
+    def to_wire(self) -> dict[str, Any]:
+        return {"uri": self.uri, "name": self.uri.rpartition("/")[2], "mimeType": FOLDER_TYPE}
+
+
+def has_skills(engine: Engine) -> bool:
+    """Whether the server has skills."""
+    return SKILLS in engine.dispatcher.resources.snapshot.extensions
+
+
+def skills_capability(engine: Engine) -> Mapping[str, Any]:
+    return {"extensions": {SKILLS: {"directoryRead": True}}} if has_skills(engine) else {}
+
+
+def list_skills(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:
+    entries = _open_skills(engine, peer, revision, "skills/list", params)
+    cursor = read_cursor(params)
+    if engine.dispatcher.pipeline is None:
+        page = engine.lists.page("skills", entries, revision, cursor)
+    else:
+        page = page_of("skills", _whole_skills(entries), revision, engine.settings.page_size, cursor)
+    return list_reply(engine, id_, revision, page)
+
+
+def get_skill(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:
+    entries = _open_skills(engine, peer, revision, "skills/get", params)
+    uri = read_uri(params)
+    skill = next((tool.skill for tool in _whole_skills(entries) if tool.name == uri), None)
+    if skill is None:
+        raise _unknown_skill("skill", uri)
+    return list_reply(engine, id_, revision, b'"skill":' + codec.write(skill.to_wire()))
+
+
+def read_directory(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:
+    """List the direct children of a folder of skills: files as resources/list has them, and folders."""
+    entries = _open_skills(engine, peer, revision, "resources/directory/read", params)
+    uri = read_uri(params)
+    start = f"{uri.rstrip('/')}/"
+    children: dict[str, Any] = {}
+    for tool in entries if start.startswith(SCHEME) else ():
+        if tool.extension == SKILLS and tool.name.startswith(start):
+            name, is_inner, _ = tool.name.removeprefix(start).partition("/")
+            children.setdefault(name, Directory(f"{start}{name}") if is_inner else tool)
+    if not children:
+        raise _unknown_skill("directory", uri)
+    size = engine.settings.page_size
+    page = page_of("resources", list(children.values()), revision, size, read_cursor(params))
+    return list_reply(engine, id_, revision, page)
+
+
+def _open_skills(
+    engine: Engine, peer: Peer, revision: Revision, method: str, params: Params
+) -> tuple[Component, ...]:
+    """Return the resources that the peer may read. Raise RPCError if the server has no skills."""
+    if not has_skills(engine):
+        raise method_not_found(method)
+    if revision.modern:
+        read_options(params)
+    return engine.dispatcher.view(peer.principal, engine.dispatcher.resources)
+
+
+def _whole_skills(entries: tuple[Component, ...]) -> list[Any]:
+    """Return the skills whose files the peer may all see: an entry names every file with its digest."""
+    visible = {tool.name for tool in entries}
+    found: list[Any] = [tool for tool in entries if tool.extension == SKILLS]
+    return [tool for tool in found if tool.skill and all(file.uri in visible for file in tool.skill.files)]
+
+
+def _unknown_skill(what: str, uri: str) -> RPCError:
+    return RPCError(INVALID_PARAMS, f"Unknown {what}: {uri[:200]}", data={"uri": uri[:65_536]}, status=200)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import Principal
 from toolcrib.options import APPS
-from toolcrib.protocol import completion, components, messages, skills
+from toolcrib.protocol import completion, components, messages
 from toolcrib.protocol.calls import (
     AwaitedResult,
     Peer,
@@ -212,9 +212,9 @@ METHODS: tuple[Method, ...] = (
     Method("resources/read", components.read_resource),
     Method("resources/subscribe", components.subscribe, LEGACY_ONLY, _legacy_subscribe_capability),
     Method("resources/unsubscribe", components.unsubscribe, LEGACY_ONLY),
-    Method("skills/list", skills.list_skills, capability=skills.capability),
-    Method("skills/get", skills.get_skill),
-    Method("resources/directory/read", skills.read_directory),
+    Method("skills/list", components.list_skills, capability=components.skills_capability),
+    Method("skills/get", components.get_skill),
+    Method("resources/directory/read", components.read_directory),
     Method("prompts/list", _entries("prompts"), capability=_listed("prompts")),
     Method("prompts/get", components.get_prompt),
     Method("completion/complete", completion.complete, capability=_completions_capability),
