@@ -110,18 +110,20 @@ class _TextDumper(StrDumper):  # type: ignore[misc]
 class Worker:
     """A thread with one connection, which starts and connects when it is needed."""
 
-    def __init__(
-        self, url: str, schema: str, breaker: Breaker, *, beat: Callable[[Transaction], None] | None = None
-    ) -> None:
-        self._url = url
-        self._schema = schema
-        self._breaker = breaker
-        self._beat = beat
+    def __init__(self, url: str, schema: str, breaker: Breaker) -> None:
+        self.url = url
+        self.schema = schema
+        self.breaker = breaker
+        self.beats: list[Callable[[Transaction], object]] = []
+        """Called every two seconds in one transaction, also while a tool blocks the event loop."""
+        self.goodbyes: list[Callable[[Transaction], object]] = []
+        """Called in one transaction at the end."""
         self._lock = threading.Lock()
         self._jobs: queue.SimpleQueue[_Job | None] | None = None
         self._thread: threading.Thread | None = None
         self._connection: psycopg.Connection[Any] | None = None
-        self._current: _Job | None = None
+        self._started_s: float | None = None
+        """When the call that runs now began."""
         self._is_committing = False
 
     async def run(
@@ -129,10 +131,11 @@ class Worker:
     ) -> T:
         """Call a function in a transaction, which may stay open, and return what it returns. Without an event
         loop this blocks, and never suspends."""
-        if self._breaker.is_open:
-            if self._breaker.is_probe_due():
+        if self.breaker.is_open:
+            if self.breaker.is_probe_due():
+                self._interrupt(WAIT_S)
                 self._submit(_Job(lambda db: db.value("SELECT 1"), Future(), False))
-            raise StateUnavailable(f"{self._breaker.name} is not available")
+            raise StateUnavailable(f"{self.breaker.name} is not available")
         self._submit(job := _Job(act, Future(), stays_open))
         try:
             if asyncio._get_running_loop() is None:
@@ -145,8 +148,8 @@ class Worker:
                 raise
             in_doubt = not job.done.cancel()
             failure = StateUnavailable(f"PostgreSQL did not respond within {wait_s:g} s", in_doubt=in_doubt)
-            self._breaker.fail(failure, hung=True)
-            self._interrupt(job)
+            self.breaker.fail(failure, hung=True)
+            self._interrupt()
             raise failure from None
 
     async def read(self, statement: str, size: int, **values: Any) -> AsyncGenerator[Rows, None]:
@@ -171,21 +174,21 @@ class Worker:
                 self._thread.start()
             self._jobs.put(job)
 
-    def _interrupt(self, job: _Job) -> None:
-        """End a call that hangs."""
-        connection = self._connection
-        if self._current is job and connection is not None:
+    def _interrupt(self, after_s: float = 0.0) -> None:
+        """End the call that runs now, if it has taken so long."""
+        connection, started_s = self._connection, self._started_s
+        if connection is not None and started_s is not None and time.monotonic() - started_s >= after_s:
             with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as twin:
                 twin.shutdown(socket.SHUT_RDWR)
 
-    async def close(self, last: Callable[[Transaction], object] | None = None) -> None:
-        """Do what was submitted, call a function, and end the thread. It can be used again."""
+    async def close(self) -> None:
+        """Do what was submitted, and end the thread. It can be used again."""
         with self._lock:
             jobs, thread, self._jobs, self._thread = self._jobs, self._thread, None, None
         if jobs is None or thread is None:
             return
-        if last is not None and not self._breaker.is_open:
-            jobs.put(_Job(last, Future(), False))
+        if self.goodbyes and not self.breaker.is_open:
+            jobs.put(_Job(lambda db: [act(db) for act in self.goodbyes], Future(), False))
         jobs.put(None)
         if asyncio._get_running_loop() is None:
             thread.join(CLOSE_S)
@@ -197,11 +200,11 @@ class Worker:
     def _work(self, jobs: queue.SimpleQueue[_Job | None]) -> None:
         beat_at = time.monotonic()
         while True:
-            if self._beat is not None and time.monotonic() >= beat_at:
+            if self.beats and time.monotonic() >= beat_at:
                 beat_at = time.monotonic() + BEAT_S
-                self._do(_Job(self._beat, Future(), False))
+                self._do(_Job(lambda db: [act(db) for act in self.beats], Future(), False))
             try:
-                job = jobs.get(timeout=max(0.0, beat_at - time.monotonic()) if self._beat else None)
+                job = jobs.get(timeout=max(0.0, beat_at - time.monotonic()) if self.beats else None)
             except queue.Empty:
                 continue
             if job is None:
@@ -211,10 +214,10 @@ class Worker:
                 self._do(job)
 
     def _do(self, job: _Job) -> None:
-        self._current = job
+        self._started_s = time.monotonic()
         try:
             result = self._transact(job)
-            self._breaker.succeed()
+            self.breaker.succeed()
             job.done.set_result(result)
         except psycopg.Error as error:
             in_doubt = self._is_committing
@@ -223,12 +226,12 @@ class Worker:
             failure = kind(f"PostgreSQL: {lines[0]}", in_doubt=in_doubt)
             if isinstance(error, psycopg.OperationalError):
                 self._disconnect()
-                self._breaker.fail(failure)
+                self.breaker.fail(failure)
             job.done.set_exception(failure)
         except BaseException as error:
             job.done.set_exception(error)
         finally:
-            self._current = None
+            self._started_s = None
 
     def _transact(self, job: _Job) -> Any:
         """Run a transaction; again if another one was in its way, or if the connection had been lost."""
@@ -238,7 +241,7 @@ class Worker:
             is_new, self._is_committing = self._connection is None, False
             connection = self._connect()
             try:
-                result = job.act(Transaction(connection, self._schema))
+                result = job.act(Transaction(connection, self.schema))
                 if job.stays_open:
                     return result
                 self._is_committing = True
@@ -259,7 +262,7 @@ class Worker:
 
     def _connect(self) -> psycopg.Connection[Any]:
         if self._connection is None:
-            self._connection = _connect(self._url)
+            self._connection = _connect(self.url)
         return self._connection
 
     def _disconnect(self) -> None:
@@ -275,23 +278,12 @@ class _Job(NamedTuple):
     stays_open: bool
 
 
-class Database:
-    """The tables of a fleet. `process` names this process.
-
-    Every two seconds, also while a tool blocks the event loop, the functions in `beats` are called in one
-    transaction.
-    """
+class Database(Worker):
+    """The tables of a fleet. `process` names this process."""
 
     def __init__(self, url: str, *, schema: str = "toolcrib", process: str | None = None) -> None:
-        self.url = url
-        self.schema = schema
+        super().__init__(url, schema, Breaker("PostgreSQL"))
         self.process = process or secrets.token_hex(8)
-        self.breaker = Breaker("PostgreSQL")
-        self.beats: list[Callable[[Transaction], None]] = []
-        self.goodbyes: list[Callable[[Transaction], None]] = []
-        """Called in one transaction when this process ends."""
-        self._worker = Worker(url, schema, self.breaker, beat=lambda db: _each(self.beats, db))
-        self.run = self._worker.run
 
     def make_worker(self) -> Worker:
         """Return a thread with a connection of its own, for what takes long or must not wait for the rest."""
@@ -300,14 +292,6 @@ class Database:
     async def open(self) -> None:
         """Connect. Raise ConfigurationError if the tables are not those that this code needs."""
         await self.run(check_schema)
-
-    async def close(self) -> None:
-        await self._worker.close(lambda db: _each(self.goodbyes, db))
-
-
-def _each(acts: Sequence[Callable[[Transaction], None]], db: Transaction) -> None:
-    for act in acts:
-        act(db)
 
 
 def _connect(url: str) -> psycopg.Connection[Any]:
