@@ -133,13 +133,13 @@ async def test_one_call_waits_for_a_redis_that_hangs_and_what_it_took_is_given_b
     make: Make, own_server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "toolcrib")
-    counters, limits = make(own_server, 0.05), limits_of(budget_of(100), slots_of(9), rate_of(3, 3600))
+    counters, limits = make(own_server, 0.25), limits_of(budget_of(100), slots_of(9), rate_of(3, 3600))
     counters.release(await admit(counters, limits), ran=True)
     await asyncio.sleep(0.02)
     own_server.pause()
     started = time.monotonic()
     alone = await admit(counters, limits)
-    assert time.monotonic() - started < 0.5
+    assert time.monotonic() - started < 1
     assert not alone.id.startswith(counters._redis.process)
     started = time.monotonic()
     assert await count_admitted(counters, limits, 50) == 2  # the three of this process alone
@@ -156,12 +156,12 @@ async def test_one_call_waits_for_a_redis_that_hangs_and_what_it_took_is_given_b
 
 
 async def test_an_event_loop_that_was_blocked_is_no_outage_of_redis(make: Make) -> None:
-    counters = make(timeout_s=0.05)
+    counters = make(timeout_s=0.25)
     await admit(counters, limits_of(slots_of(9)))
     for _ in range(3):
         waiting = counters.acquire(limits_of(slots_of(9)))
         await asyncio.sleep(0)
-        time.sleep(0.1)
+        time.sleep(0.4)
         lease = await waiting
         assert lease.id.startswith(counters._redis.process)
     assert not counters._redis.breaker.is_open
@@ -169,7 +169,7 @@ async def test_an_event_loop_that_was_blocked_is_no_outage_of_redis(make: Make) 
 
 async def test_a_redis_that_restarts_empty_is_used_again(make: Make, own_server: Server) -> None:
     limits = limits_of(slots_of(9), budget_of(5))
-    counters = make(own_server, 0.05)
+    counters = make(own_server, 0.25)
     lease = await admit(counters, limits)
     kept = await admit(counters, limits)
     own_server.kill()
