@@ -41,6 +41,7 @@ class FleetState:
     def __init__(self, fleet: Fleet) -> None:
         try:
             from toolcrib.state.postgresql.audit import PostgreSQLAudit
+            from toolcrib.state.postgresql.budgets import BudgetCopies
             from toolcrib.state.postgresql.database import Database
             from toolcrib.state.postgresql.keys import PostgreSQLKeys
             from toolcrib.state.postgresql.tasks import PostgreSQLTasks
@@ -68,6 +69,7 @@ class FleetState:
             self.process, lambda: self.members.live, lambda key: counters.count_held(key), fleet.outage
         )
         self.counters: Counters = (counters := RedisCounters(self.redis, alone))
+        counters.on_empty = BudgetCopies(self.database, counters).restore
         self.bus = RedisBus(self.redis)
         self.tasks: TaskStore = SealedTasks(PostgreSQLTasks(self.database), Sealer(self.secrets, "tasks"))
         self.values: KeyValue = SealedValues(PostgreSQLValues(self.database), Sealer(self.secrets, "values"))
