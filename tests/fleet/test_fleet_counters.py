@@ -261,3 +261,29 @@ async def test_slots_after_kill(make: Make, redis_server: Server) -> None:
         counters, "ZADD", f"{name}:slot:slots", "XX", "1", "killed:1", "1", "killed:2"
     )  # time passes
     assert await counters.usage(limits) == [1]
+
+
+async def test_budget_restore(make: Make, own_server: Server, postgresql_server: Server) -> None:
+    """A Redis that lost its data learns from PostgreSQL how much of budgets is spent."""
+    from toolcrib.state.postgresql.budgets import BudgetCopies
+    from toolcrib.state.postgresql.database import Database, migrate
+
+    migrate(postgresql_server.url, schema := f"t{token_hex(4)}")
+    limits, databases = limits_of(budget_of(10, "a"), slots_of(9)), []
+    for counters in (replicas := [make(own_server, 0.25) for _ in range(2)]):
+        databases.append(database := Database(postgresql_server.url, schema=schema))
+        counters.on_empty = BudgetCopies(database, counters).restore
+        await database.open()
+    assert await count_admitted(replicas[0], limits, 4) == 4
+    assert await count_admitted(replicas[1], limits, 3) == 3
+    await count_admitted(replicas[1], limits_of(budget_of(5, "b")), 9)
+    async with asyncio.timeout(10):
+        while await databases[0].run(lambda db: db.value("SELECT sum(used) FROM @budget")) != 7 + 5:
+            await asyncio.sleep(0.05)
+    await command(replicas[0], "FLUSHALL")
+    async with asyncio.timeout(10):
+        while await replicas[0].usage(limits_of(budget_of(10, "a"), budget_of(5, "b"))) != [7, 5]:
+            await asyncio.sleep(0.05)
+    assert await count_admitted(replicas[0], limits, 9) == 3
+    for database in databases:
+        await database.close()

@@ -44,8 +44,8 @@ local function release(released)
   end
 end
 
--- Return the number of the limit with the longest wait, from 0, and milliseconds; or -1 and the day of the
--- budgets that were spent, 0 for none.
+-- Return the number of the limit with the longest wait, from 0, and milliseconds; or -1, the day of the
+-- budgets that were spent, 0 for none, and how much of each is spent now.
 local function acquire(id, limits, mark, resumed)
   local marked = prefix .. 'mark:' .. mark
   local counted = not resumed and (mark == '' or (tonumber(redis.call('GET', marked)) or 0) > now)
@@ -69,22 +69,22 @@ local function acquire(id, limits, mark, resumed)
     if wait > longest then exceeded, longest = number - 1, wait end
   end
   if exceeded >= 0 then return {exceeded, math.ceil(longest / 1000)} end
-  local spent_on = 0
+  local admitted = {-1, 0}
   if counted then
-    spent_on = day
+    admitted[2] = day
     for _, each in ipairs(rates) do redis.call('SET', prefix .. 'rate:' .. each[1], each[2], 'PX', each[3]) end
   elseif not resumed then
     redis.call('SET', marked, string.format('%.0f', now + MARK), 'PX', MARK / 1000)
-    if math.floor((now - MARK) / DAY) == day then spent_on = day end
+    if math.floor((now - MARK) / DAY) == day then admitted[2] = day end
   end
   for _, limit in ipairs(limits) do
     if limit[1] == 'concurrency' then hold(limit[2], id) end
     if limit[1] == 'budget' and counted then
-      redis.call('INCR', budget_key(limit[2], day))
+      admitted[#admitted + 1] = redis.call('INCR', budget_key(limit[2], day))
       redis.call('PEXPIRE', budget_key(limit[2], day), 2 * DAY / 1000)
     end
   end
-  return {-1, spent_on}
+  return admitted
 end
 
 local function usage(limits)
@@ -103,10 +103,22 @@ local function usage(limits)
   return used
 end
 
+-- Budgets of copies, after this server has lost them.
+local function restore(budgets)
+  for _, each in ipairs(budgets) do
+    local of, key, used = unpack(each)
+    if used > (tonumber(redis.call('GET', budget_key(key, of))) or 0) then
+      redis.call('SET', budget_key(key, of), used, 'PX', 2 * DAY / 1000)
+    end
+  end
+end
+
 release(request.released)
 if request.id then return acquire(request.id, request.limits, request.mark, request.resumed) end
 if request.limits then return usage(request.limits) end
+if request.budgets then return restore(request.budgets) end
 for id, slots in pairs(request.held) do
   for _, key in ipairs(slots) do hold(key, id) end
 end
-return 'OK'
+-- A server without an epoch is new, or has lost what it had: one replica learns of it.
+return redis.call('SET', prefix .. 'epoch', string.format('%.0f', now), 'NX') and 'EMPTY' or 'OK'

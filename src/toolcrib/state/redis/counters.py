@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import itertools
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.resources import files
 from typing import Any
@@ -41,6 +41,10 @@ class RedisCounters:
         self._numbers = itertools.count(1)
         self._held: dict[str, list[str]] = {}
         """The keys of the slots of each lease."""
+        self.spent: dict[tuple[int, str], int] | None = None
+        """How much of budgets is spent, by day and key, for somebody who set it and empties it."""
+        self.on_empty: Callable[[], object] = lambda: None
+        """Called on the thread of the server when Redis has lost everything, in one replica."""
         self._released: deque[_Released] = deque()
         """What the next script counts. `release` takes no lock: the garbage collector may call it."""
         self._is_flush_due = False
@@ -69,6 +73,11 @@ class RedisCounters:
                     future.set_result(Refused(limits.each[reply[0]], reply[1]))
             else:
                 lease = Lease(id_, limits, reply[1])
+                if len(reply) > 2:
+                    budgets = (each.key for each in limits.each if each.kind == "budget")
+                    self.spent.update(
+                        ((reply[1], key), used) for key, used in zip(budgets, reply[2:], strict=True)
+                    )
                 if slots:
                     self._held[id_] = slots
                 if future.done():  # too late, or for a call that was cancelled
@@ -115,7 +124,15 @@ class RedisCounters:
         return sum(slots.count(key) for slots in list(self._held.values()))
 
     async def usage(self, limits: Limits) -> Sequence[int]:
-        future: asyncio.Future[Sequence[int]] = asyncio.get_running_loop().create_future()
+        used: Sequence[int] = await self._ask({"limits": limits.each})
+        return used
+
+    async def restore(self, budgets: Sequence[tuple[int, str, int]]) -> None:
+        """Set how much of budgets is spent, by day and key, unless more is."""
+        await self._ask({"budgets": budgets})
+
+    async def _ask(self, call: dict[str, Any]) -> Any:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def answered(reply: Any) -> None:
             if future.done():
@@ -125,21 +142,25 @@ class RedisCounters:
             else:
                 future.set_result(reply)
 
-        self._run(self._redis.pipe(), {"limits": limits.each}, answered)
+        self._run(self._redis.pipe(), call, answered)
         return await future
 
     def _flush(self) -> None:
         self._is_flush_due = False
         if self._released and not self._redis.breaker.is_open:
-            self._run(self._redis.pipe(), {"held": {}}, lambda _: None)
+            self._run(self._redis.pipe(), {"limits": ()}, lambda _: None)
 
     def _renew(self, pipe: Pipe, is_last: bool) -> None:
         """Extend the slots of this process; at the end, free them."""
         if is_last:
             self._released.extend((id_, 0, slots, []) for id_, slots in list(self._held.items()))
             self._held.clear()
-        if self._held or self._released:
-            self._run(pipe, {"held": dict(self._held)}, lambda _: None)
+
+        def answered(reply: Any) -> None:
+            if reply == b"EMPTY":
+                self.on_empty()
+
+        self._run(pipe, {"held": dict(self._held)}, answered)
 
     def _run(self, pipe: Pipe, call: dict[str, Any], answered: Answered) -> None:
         """Run the script, which begins with what was released. Redis forgets scripts when it restarts."""

@@ -13,6 +13,10 @@ CREATE TABLE replica (
     process text PRIMARY KEY, facts jsonb NOT NULL, seen_ms bigint NOT NULL, draining boolean NOT NULL
 );
 
+CREATE TABLE budget (
+    day bigint NOT NULL, key text NOT NULL, used bigint NOT NULL, PRIMARY KEY (day, key)
+);
+
 CREATE TABLE task (
     id text PRIMARY KEY, binding text NOT NULL, tool text NOT NULL, fingerprint text NOT NULL,
     digest text NOT NULL, ttl_ms bigint NOT NULL, payload bytea, status text NOT NULL, message text,
