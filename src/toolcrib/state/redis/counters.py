@@ -73,11 +73,9 @@ class RedisCounters:
                     future.set_result(Refused(limits.each[reply[0]], reply[1]))
             else:
                 lease = Lease(id_, limits, reply[1])
-                if len(reply) > 2:
-                    budgets = (each.key for each in limits.each if each.kind == "budget")
-                    self.spent.update(
-                        ((reply[1], key), used) for key, used in zip(budgets, reply[2:], strict=True)
-                    )
+                if len(reply) > 2 and (spent := self.spent) is not None:
+                    budgets = [(reply[1], each.key) for each in limits.each if each.kind == "budget"]
+                    spent.update(zip(budgets, reply[2:], strict=True))
                 if slots:
                     self._held[id_] = slots
                 if future.done():  # too late, or for a call that was cancelled
