@@ -22,7 +22,7 @@ from toolcrib.policy.audit.record import (
     chain_entries,
     encode_entry,
     follows,
-    is_searchable,
+    has_time,
     read_head,
 )
 
@@ -48,7 +48,7 @@ def test_any_entry_becomes_one_line_that_any_reader_of_json_can_read(facts: list
     for stored, each in zip(records, facts, strict=True):
         assert b"\n" not in stored.line
         assert follows(stored.line, "one", before)
-        assert is_searchable(stored)
+        assert has_time(stored)
         found = read_head(stored.line)
         assert found == stored.head
         before = stored.head

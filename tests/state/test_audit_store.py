@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -65,7 +66,7 @@ def store(process: Process) -> AuditStore:
 
 def make_record(seq: int, at_ms: int | None = None, **fields: Any) -> Record:
     texts = {"id": f"c{seq}", "principal": "key:ana", "tool": "add", "outcome": "ok", **fields}
-    line = b'{"seq":%d,"hash":"%064x"}' % (seq, seq)
+    line = json.dumps({"seq": seq, **texts, "hash": f"{seq:064x}"}, separators=(",", ":")).encode()
     return Record(seq, 1000 + seq if at_ms is None else at_ms, **texts, line=line)
 
 
@@ -190,9 +191,7 @@ Damage = Callable[[sqlite3.Connection], Any]
     [
         lambda db: db.execute("DELETE FROM record WHERE key = (SELECT max(key) FROM record)"),
         lambda db: db.execute("UPDATE record SET line = 'x'"),
-        lambda db: db.execute(
-            "INSERT INTO record SELECT key + 9, 0, '', '', '', '', line FROM record WHERE key & 1"
-        ),
+        lambda db: db.execute("INSERT INTO record SELECT key + 9, 0, line FROM record WHERE key & 1"),
     ],
     ids=["removed", "changed", "added"],
 )
@@ -295,10 +294,12 @@ async def test_rows_with_values_of_other_types_are_read(tmp_path: Path) -> None:
     with closing(SQLiteAudit(path)) as store:
         await store.append("one", make_records(1, 2))
         with closing(sqlite3.connect(path)) as db, db:
-            db.execute("UPDATE record SET at_ms = 'x', id = 5, principal = NULL WHERE key & 1")
-            db.execute("UPDATE record SET tool = CAST(x'ff' AS TEXT), line = x'ff' WHERE key & 1")
-        changed = Record(1, 0, "5", "", "\ufffd", "ok", b"\xff")
-        assert await read(store, "one") == [changed, make_record(2)]
+            db.execute("UPDATE record SET at_ms = 'x', line = x'ff' WHERE key & 1")
+        assert await read(store, "one") == [Record(1, 0, "", "", "", "", b"\xff"), make_record(2)]
+        for line, found in (("CAST(x'ff' AS TEXT)", "\ufffd".encode()), ("5", b"5"), ("'[1]'", b"[1]")):
+            with closing(sqlite3.connect(path)) as db, db:
+                db.execute(f"UPDATE record SET line = {line} WHERE key & 1")
+            assert (await read(store, "one"))[0] == Record(1, 0, "", "", "", "", found)
 
 
 # --- the file ---

@@ -108,7 +108,7 @@ class Head(NamedTuple):
 
 class Record(NamedTuple):
     """An audit record: its line, of at most 64 KiB, and the fields that are searched. A line is a JSON object
-    that ends with its hash."""
+    that has these fields, too, and ends with its hash."""
 
     seq: int
     at_ms: int

@@ -102,18 +102,14 @@ def replace_lines(path: Path, lines: list[bytes], stream: int = 1) -> None:
         for line in lines:
             found = read_head(line)
             last = found.seq if found is not None and found.seq > last else last + 1
-            db.execute(
-                "INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?)", ((stream << 40) + last, *_columns(line))
-            )
+            db.execute("INSERT INTO record VALUES (?, ?, ?)", ((stream << 40) + last, _time_of(line), line))
 
 
-def _columns(line: bytes) -> tuple[object, ...]:
+def _time_of(line: bytes) -> int:
     try:
-        facts = json.loads(line)
-        at_ms = to_ms(parse_time(facts["at"]))
-        return at_ms, *(facts.get(name, "") for name in ("id", "principal", "tool", "outcome")), line
+        return to_ms(parse_time(json.loads(line)["at"]))
     except (ValueError, TypeError, LookupError):
-        return 0, "", "", "", "", line
+        return 0
 
 
 def restamp(lines: list[bytes], previous: bytes = b"0" * 64) -> list[bytes]:

@@ -33,7 +33,7 @@ from toolcrib.policy.audit.record import (
     NO_RECORD,
     follows,
     format_ms,
-    is_searchable,
+    has_time,
     parse_time,
     read_head,
     to_ms,
@@ -178,8 +178,8 @@ class Verifier:
         if not is_sound and head.hash != UNKNOWN:
             words = f"{name} does not match the one before it: one of them was changed"
             self._add(stream, seq, "edited", words)
-        elif not is_searchable(record):
-            words = f"{name} cannot be found by what it says: its columns were changed"
+        elif not has_time(record):
+            words = f"{name} cannot be found by its time: the column was changed"
             self._add(stream, seq, "edited", words)
         return found
 

@@ -112,13 +112,12 @@ def follows(line: bytes, stream: str, head: Head) -> bool:
     return line.endswith(b'%b%b"}' % (_HASH, found))
 
 
-def is_searchable(record: Record) -> bool:
-    """Whether the fields that are searched are those of the line."""
+def has_time(record: Record) -> bool:
+    """Whether the time by which a record is found is that of its line."""
     try:
-        facts, at = codec.decode(record.line), format_ms(record.at_ms)
+        return b',"at":"%b",' % format_ms(record.at_ms).encode() in record.line[:160]
     except (ValueError, OverflowError, OSError):
         return False
-    return isinstance(facts, dict) and (facts.get("at"), *_searched(facts)) == (at, *record[2:6])
 
 
 def to_ms(wall: float) -> int:

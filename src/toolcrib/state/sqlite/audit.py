@@ -16,12 +16,12 @@ import os
 import sqlite3
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
 from toolcrib.state.base import Head, Page, Query, Record, StateDamaged, StateUnavailable
+from toolcrib.validation import codec
 
 T = TypeVar("T")
 logger = logging.getLogger("toolcrib")
@@ -30,19 +30,21 @@ _SEQ_BITS = 40
 _SEQ = (1 << _SEQ_BITS) - 1
 SCHEMA = (
     "CREATE TABLE IF NOT EXISTS stream (number INTEGER PRIMARY KEY, name TEXT UNIQUE)",
-    # The key is (number of the stream, seq) in one integer: a second index would double the cost of a record.
-    "CREATE TABLE IF NOT EXISTS record (key INTEGER PRIMARY KEY, at_ms INTEGER, id TEXT, principal TEXT,"
-    " tool TEXT, outcome TEXT, line TEXT)",
+    # The key is (number of the stream, seq) in one integer: columns and indexes cost time in every call.
+    "CREATE TABLE IF NOT EXISTS record (key INTEGER PRIMARY KEY, at_ms INTEGER, line TEXT)",
     "CREATE INDEX IF NOT EXISTS record_at ON record (at_ms)",
 )
-_COLUMNS = "key, at_ms, id, principal, tool, outcome, line"
-_LAST = "SELECT max(key) FROM record WHERE key BETWEEN ?1 << 40 AND (?1 << 40) + 0xFFFFFFFFFF"
+_FIELDS = ("id", "principal", "tool", "outcome")
+_LAST = (
+    "SELECT key, line FROM record WHERE key BETWEEN ?1 << 40 AND (?1 << 40) + 0xFFFFFFFFFF"
+    " ORDER BY key DESC LIMIT 1"
+)
 _FIRST_YOUNG = "SELECT key FROM record WHERE key BETWEEN ? AND ? AND +at_ms >= ? ORDER BY key LIMIT 1"
 """Without the index of times, as it begins with the oldest records."""
 _ROWS = (64, 16, 4, 1)
 """Rows per statement: each statement releases the interpreter lock and has to acquire it again."""
 _INSERTS = {
-    rows: f"INSERT OR IGNORE INTO record VALUES {','.join(['(?,?,?,?,?,?,?)'] * rows)}"  # noqa: S608
+    rows: f"INSERT OR IGNORE INTO record VALUES {','.join(['(?,?,?)'] * rows)}"  # noqa: S608
     for rows in _ROWS
 }
 DELETED = "the log file was deleted"
@@ -82,7 +84,7 @@ class SQLiteAudit:
         with self._transaction() as db:
             for stream, end in ends.items():
                 number = self._number_of(db, stream)
-                last = db.execute(_LAST, (number,)).fetchone()[0] or 0
+                last, _ = db.execute(_LAST, (number,)).fetchone() or (0, "")
                 through = min((number << _SEQ_BITS) + end, last - 1)
                 statement = "DELETE FROM record WHERE key BETWEEN ? AND ?"
                 removed += db.execute(statement, (number << _SEQ_BITS, through)).rowcount
@@ -217,9 +219,8 @@ class SQLiteAudit:
     ) -> None:
         """Raise StateDamaged unless the last record of the stream is the one we wrote last, or one of these,
         which we then write again."""
-        key = db.execute(_LAST, (number,)).fetchone()[0]
-        row = None if key is None else db.execute("SELECT line FROM record WHERE key = ?", (key,)).fetchone()
-        found = None if row is None else Head(key & _SEQ, _as_bytes(row[0])[-66:-2])
+        row = db.execute(_LAST, (number,)).fetchone()
+        found = None if row is None else _head(*row)
         ours = self._written.get(stream)
         if found != ours and found not in [record.head for record in records]:
             seq = 1 if ours is None else ours.seq
@@ -243,13 +244,14 @@ class SQLiteAudit:
         heads = {}
         with self._reading() as db:
             for number, name in db.execute("SELECT number, name FROM stream").fetchall():
-                key = db.execute(_LAST, (number,)).fetchone()[0]
-                if before_ms is not None and key is not None:
-                    row = db.execute(_FIRST_YOUNG, (number << _SEQ_BITS, key, before_ms)).fetchone()
-                    key = key if row is None else row[0] - 1
-                row = db.execute("SELECT line FROM record WHERE key = ?", (key,)).fetchone()
-                if row is not None:
-                    heads[str(name)] = Head(key & _SEQ, _as_bytes(row[0])[-66:-2])
+                last = db.execute(_LAST, (number,)).fetchone()
+                if before_ms is not None and last is not None:
+                    young = db.execute(_FIRST_YOUNG, (number << _SEQ_BITS, last[0], before_ms)).fetchone()
+                    if young is not None:
+                        before = "SELECT key, line FROM record WHERE key = ? - 1"
+                        last = db.execute(before, young).fetchone()
+                if last is not None:
+                    heads[str(name)] = _head(*last)
         return heads
 
     async def lines(self, stream: str, after: int) -> AsyncGenerator[Record, None]:
@@ -259,31 +261,27 @@ class SQLiteAudit:
                 first = row[0] << _SEQ_BITS
                 # After 0 comes every row, with an invalid number 0 included.
                 bounds = (first + after + 1 if after else first, first + _SEQ)
-                statement = f"SELECT {_COLUMNS} FROM record WHERE key BETWEEN ? AND ? ORDER BY key"  # noqa: S608
+                statement = "SELECT key, at_ms, line FROM record WHERE key BETWEEN ? AND ? ORDER BY key"
                 for found in db.execute(statement, bounds):
                     yield _to_record(found)
 
     async def find(self, query: Query, *, before: str | None = None, limit: int = 100) -> Page:
-        conditions = ["at_ms >= ?", "at_ms < ?"]
-        values: list[object] = [query.since_ms, query.until_ms]
-        for name in ("principal", "tool", "id"):
-            if wanted := getattr(query, name):
-                conditions.append(f"{name} = ?")
-                values.append(wanted)
-        if query.outcome:
-            conditions.append(f"outcome IN ({','.join('?' * len(query.outcome))})")
-            values += query.outcome
-        if before is not None:
-            conditions.append("(at_ms, key) < (?, ?)")
-            values += [int(part) for part in before.split(".")]
+        at_ms, key = (query.until_ms, 0) if before is None else map(int, before.split("."))
         statement = (
-            f"SELECT {_COLUMNS} FROM record WHERE {' AND '.join(conditions)}"  # noqa: S608 - names of ours
-            " ORDER BY at_ms DESC, key DESC LIMIT ?"
+            "SELECT key, at_ms, line FROM record WHERE at_ms >= ? AND at_ms < ? AND (at_ms, key) < (?, ?)"
+            " ORDER BY at_ms DESC, key DESC"
         )
+        found: list[Record] = []
         with self._reading() as db:
-            rows = db.execute(statement, [*values, limit + 1]).fetchall()
-        older = f"{_to_record(rows[limit - 1]).at_ms}.{rows[limit - 1][0]}" if len(rows) > limit else None
-        return Page([_to_record(row) for row in rows[:limit]], older)
+            for row in db.execute(statement, (query.since_ms, query.until_ms, at_ms, key)):
+                record = _to_record(row)
+                if not _matches(record, query):
+                    continue
+                if len(found) == limit:
+                    return Page(found, f"{at_ms}.{key}")
+                found.append(record)
+                at_ms, key = record.at_ms, row[0]
+        return Page(found, None)
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
@@ -351,20 +349,38 @@ def _open_blank() -> sqlite3.Connection:
 
 
 def _insert(db: sqlite3.Connection, base: int, records: Sequence[Record]) -> None:
-    start, count = 0, len(records)
-    rows = [(base + record[0], *record[1:6], record.line.decode()) for record in records]
+    values: list[object] = []
+    for record in records:
+        values += (base + record[0], record[1], record[6].decode())
+    start, count = 0, len(values)
     for size in _ROWS:
-        while count - start >= size:
-            db.execute(_INSERTS[size], list(chain.from_iterable(rows[start : start + size])))
-            start += size
+        while count - start >= 3 * size:
+            db.execute(_INSERTS[size], values[start : start + 3 * size])
+            start += 3 * size
+
+
+def _head(key: int, line: object) -> Head:
+    return Head(key & _SEQ, _as_bytes(line)[-66:-2])
 
 
 def _to_record(row: Sequence[Any]) -> Record:
-    """Return the record of a row, whose values somebody may have replaced by other types."""
-    key, at_ms, *texts, line = row
-    id_, principal, tool, outcome = (text if isinstance(text, str) else "" for text in texts)
-    at_ms = at_ms if isinstance(at_ms, int) else 0
-    return Record(key & _SEQ, at_ms, id_, principal, tool, outcome, _as_bytes(line))
+    """Return the record of a row, in which somebody may have written anything."""
+    key, at_ms, line = row[0], row[1] if isinstance(row[1], int) else 0, _as_bytes(row[2])
+    try:
+        facts = codec.decode(line)
+        texts = [text if isinstance(text := facts.get(name), str) else "" for name in _FIELDS]
+    except (ValueError, AttributeError):
+        texts = [""] * len(_FIELDS)
+    return Record._make((key & _SEQ, at_ms, *texts, line))
+
+
+def _matches(record: Record, query: Query) -> bool:
+    return (
+        query.principal in ("", record.principal)
+        and query.tool in ("", record.tool)
+        and query.id in ("", record.id)
+        and (not query.outcome or record.outcome in query.outcome)
+    )
 
 
 def _as_bytes(value: object) -> bytes:
