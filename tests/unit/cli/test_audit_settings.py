@@ -14,14 +14,14 @@ HEAD = '[server]\ntargets = ["tools.py"]\n\n[audit]\n'
 MADE = "hint: name a file that does not exist yet: it is created\n"
 MAY = "hint: the user that runs the server must be able to write there\n"
 WRONG = {
-    'file = "junk.db"\n': ("5: audit.file: junk.db: not an audit log: not a SQLite file", MADE),
+    'file = "junk.db"\n': ("5: audit.file: junk.db: not an audit log: it is not a SQLite file", MADE),
     'file = "junk.jsonl"\n': (
         "5: audit.file: junk.jsonl: the audit log is a SQLite file, not JSON Lines",
         'hint: use "junk.db"; for JSON Lines, run `toolcrib audit query --limit 0 --json`, with --follow '
         "for new records\n",
     ),
     'file = "other.db"\n': (
-        "5: audit.file: other.db: not an audit log: a database of another program",
+        "5: audit.file: other.db: not an audit log: it holds other tables, and no records",
         MADE,
     ),
     'file = "folder"\n': (
@@ -75,7 +75,7 @@ def test_a_file_that_is_not_a_log_is_refused_with_a_key_from_the_environment(
     cli.write("junk.db", "Dear diary, this is no database.")
     (cli.folder / "toolcrib.toml").write_text(HEAD + 'file = "junk.db"\n')
     done = cli.run("serve", "--stdio", stdin="")
-    assert "audit.file: junk.db: not an audit log: not a SQLite file" in done.stderr
+    assert "audit.file: junk.db: not an audit log: it is not a SQLite file" in done.stderr
 
 
 def make_other(path: Path, table: str = "pet") -> None:
@@ -95,7 +95,7 @@ def test_a_database_of_another_program_is_not_changed(
     before = (cli.folder / "other.db").read_bytes()
     (cli.folder / "toolcrib.toml").write_text(HEAD + 'file = "other.db"\n')
     done = cli.run("serve", "--stdio", stdin="")
-    assert "audit.file: other.db: not an audit log: a database of another program" in done.stderr
+    assert "audit.file: other.db: not an audit log: it holds other tables, and no records" in done.stderr
     assert done.exit_code == 2
     assert (cli.folder / "other.db").read_bytes() == before
     assert not list(cli.folder.glob("other.db?*"))
