@@ -39,7 +39,7 @@ toolcrib check server.py -- -v     a server of mcp or fastmcp, run with -v
 _COLUMNS = (
     Column(wraps=False, styles=STATE_STYLES),
     Column(wraps=False, style=NAME_STYLE),
-    Column(is_path=True, style={"dim": True}),
+    Column(wraps=False, style={"dim": True}),
     Column(style={"dim": True}),
 )
 _WAYS = {"native": "native", "handlers": "through handlers"}

@@ -19,20 +19,20 @@ from toolcrib.state.base import StateUnavailable
 from toolcrib.state.postgresql.database import Database, Transaction, check_schema, migrate
 
 EXAMPLES = """
-toolcrib fleet migrate           create or update the tables, before the first replica starts
+toolcrib fleet migrate           create or update the tables
 toolcrib fleet status            the replicas, and how each of them works
 toolcrib fleet status --json     for programs
-toolcrib fleet drain 3f9a1b2c    end one replica, which finishes its calls first
+toolcrib fleet drain 3f9a1b2c    end one replica after its calls
 """
 _COLUMNS = (
     Column("REPLICA", wraps=False),
     Column("HOST", wraps=False),
-    Column("PID", wraps=False, rank=3),
-    Column("VERSION", wraps=False, rank=2),
-    Column("STARTED", wraps=False, rank=4),
-    Column("SEEN", wraps=False, rank=1),
+    Column("PID", wraps=False),
+    Column("VERSION", wraps=False),
+    Column("STARTED", wraps=False),
+    Column("SEEN", wraps=False),
     Column("STATE", wraps=False, styles={**STATE_STYLES, "live": STATE_STYLES["ok"]}),
-    Column("ENGINES", least=12),
+    Column("ENGINES"),
 )
 
 

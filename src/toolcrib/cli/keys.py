@@ -40,11 +40,11 @@ toolcrib keys revoke 3f9a1b2c                     by the id that list shows
 """
 _COLUMNS = (
     NAME,
-    Column("ID", wraps=False, rank=2),
-    Column("KEY", wraps=False, rank=5),
-    Column("SCOPES", least=12, rank=1),
-    Column("ROLES", least=8, rank=3),
-    Column("CREATED", wraps=False, rank=4),
+    Column("ID", wraps=False),
+    Column("KEY", wraps=False),
+    Column("SCOPES"),
+    Column("ROLES"),
+    Column("CREATED", wraps=False),
     Column("EXPIRES", wraps=False),
     Column("STATE", wraps=False, styles=STATE_STYLES),
 )

@@ -7,7 +7,6 @@ them. Time and memory are linear in the size of the text.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
@@ -36,11 +35,9 @@ from toolcrib.errors import Finding
 from toolcrib.registry.selection import label_of, sort_kinds
 from toolcrib.validation.schema_tree import Resolver
 
-MIN_WIDTH = 8
-"""Columns keep at least this width."""
+MIN_WIDTH = 16
+"""Columns are not wrapped to less than this width."""
 GAP = "  "
-_LONG_WORD = 30
-"""Longer words may be broken, such as URLs in a description."""
 _MAX_PARAMETERS = 20
 _MAX_SIGNATURE = 600
 _MAX_FIELDS = 200
@@ -57,18 +54,11 @@ Style = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table. `styles` is for cells with a certain text.
-
-    Where space is short, columns with `wraps` are wrapped between words, to `least` columns, and those with
-    `is_path` lose leading folders. If that is not enough, columns with a `rank` are left out, the highest
-    first. Words are broken only if nothing else is left.
-    """
+    """A column of a table. `styles` is for cells with a certain text. Where space is short, columns with
+    `wraps` are wrapped between words."""
 
     heading: str = ""
     wraps: bool = True
-    is_path: bool = False
-    least: int = 16
-    rank: int = 0
     style: Style = field(default_factory=dict)
     styles: Mapping[str, Style] = field(default_factory=dict)
 
@@ -77,62 +67,32 @@ NAME = Column("NAME", wraps=False, style=NAME_STYLE)
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]], terminal: Terminal) -> None:
-    """Print a table. On a terminal it fits the width; a note names the columns that it leaves out."""
-    text, left_out = layout_table(columns, rows, terminal.width)
-    terminal.echo(text)
-    if left_out:
-        names = ", ".join(column.heading for column in left_out)
-        terminal.message("note", f"no room for {names}", "widen the terminal, or use --json")
+    terminal.echo(format_table(columns, rows, terminal.width))
 
 
 def format_table(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int | None) -> Styled:
-    """Return a table that is as wide as necessary, and at most `width`."""
-    return layout_table(columns, rows, width)[0]
-
-
-def layout_table(
-    columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int | None
-) -> tuple[Styled, list[Column]]:
-    """Return a table, and the columns that it leaves out for want of room."""
+    """Return a table that is as wide as necessary. The widest columns are wrapped until it fits the width, or
+    none is left to be wrapped."""
     cells = [[safe(cell).expandtabs() for cell in row] for row in rows]
     has_heading = any(column.heading for column in columns)
     if has_heading:
         cells.insert(0, [column.heading for column in columns])
     sizes = [[max(map(width_of, cell.split("\n"))) for cell in row] for row in cells]
-    natural = [max(column) for column in zip(*sizes, strict=True)]
-    widths: Sequence[int | None] = natural
-    if width is not None and sum(natural) + len(GAP) * (len(columns) - 1) > width:
-        least = [
-            _least_width(column, most, [row[index] for row in cells])
-            for index, (column, most) in enumerate(zip(columns, natural, strict=True))
-        ]
-        widths = _choose_widths(columns, natural, least, width)
-    kept = [(index, most) for index, most in enumerate(widths) if most is not None]
+    widths = [max(column) for column in zip(*sizes, strict=True)]
+    while width is not None and sum(widths) + len(GAP) * (len(columns) - 1) > width:
+        shrinkable = [index for index, item in enumerate(columns) if item.wraps and widths[index] > MIN_WIDTH]
+        if not shrinkable:
+            break
+        widths[max(shrinkable, key=widths.__getitem__)] -= 1
     lines: list[str] = []
     for number, row in enumerate(cells):
-        is_heading = has_heading and number == 0
         pieces, styles = [], []
-        for index, most in kept:
-            column, cell = columns[index], row[index]
+        for column, cell, size, most in zip(columns, row, sizes[number], widths, strict=True):
+            is_heading = has_heading and number == 0
             styles.append({"bold": True} if is_heading else column.styles.get(cell, column.style))
-            is_short = sizes[number][index] <= most
-            pieces.append(cell.split("\n") if is_short else _wrap_cell(column, cell, most))
-        shown = [most for _, most in kept]
-        lines += [_format_line(pieces, index, shown, styles) for index in range(max(map(len, pieces)))]
-    left_out = [column for column, most in zip(columns, widths, strict=True) if most is None]
-    return Styled("\n".join(lines).replace(NO_BREAK, " ")), left_out
-
-
-def _wrap_cell(column: Column, cell: str, width: int) -> list[str]:
-    return wrap(_shorten_path(cell, width) if column.is_path else cell, width)
-
-
-def _shorten_path(path: str, width: int) -> str:
-    """Return a path without as many leading folders as necessary: `.../tools/orders.py:17`."""
-    for found in re.finditer(r"[/\\]", path):
-        if width_of(short := f"...{path[found.start() :]}") <= width:
-            return short
-    return path
+            pieces.append(cell.split("\n") if size <= most else wrap(cell, most))
+        lines += [_format_line(pieces, index, widths, styles) for index in range(max(map(len, pieces)))]
+    return Styled("\n".join(lines).replace(NO_BREAK, " "))
 
 
 def _format_line(
@@ -147,38 +107,6 @@ def _format_line(
             blanks = 0
         blanks += max(0, width - width_of(text)) + len(GAP)
     return line
-
-
-def _least_width(column: Column, natural: int, cells: Sequence[str]) -> int:
-    """Return the width that a column needs so that no word in it is broken."""
-    if column.is_path:
-        names = (re.split(r"[/\\]", cell)[-1] for cell in cells)
-        return min(natural, max(width_of(name) for name in names) + len(".../"))
-    if not column.wraps:
-        return natural
-    words = (width_of(word) for cell in cells for word in re.split("[ \n]", cell))
-    return min(natural, max(column.least, min(max(words), _LONG_WORD)))
-
-
-def _choose_widths(
-    columns: Sequence[Column], natural: Sequence[int], least: Sequence[int], width: int
-) -> list[int | None]:
-    """Return the width of each column, None for those that are left out."""
-    kept = set(range(len(columns)))
-    while kept:
-        room = width - len(GAP) * (len(kept) - 1)
-        droppable = [index for index in kept if columns[index].rank]
-        if sum(least[index] for index in kept) <= room or not droppable:
-            break
-        kept.remove(max(droppable, key=lambda index: columns[index].rank))
-    widths = {index: min(room, natural[index]) for index in kept}
-    for limits in (least, [MIN_WIDTH] * len(columns)):
-        while sum(widths.values()) > room:
-            shrinkable = [index for index in kept if widths[index] > limits[index]]
-            if not shrinkable:
-                break
-            widths[max(shrinkable, key=lambda index: (columns[index].wraps, widths[index]))] -= 1
-    return [widths.get(index) for index in range(len(columns))]
 
 
 # --- findings --------------------------------------------------------------------------------------------
@@ -215,9 +143,9 @@ def print_components(
         has_type = label in ("resource", "template")
         columns = [
             Column(_HEADINGS[label], wraps=False, style=NAME_STYLE),
-            Column("DESCRIPTION", least=24),
-            Column("TYPE" if has_type else "PARAMETERS", least=24, rank=2),
-            *([Column("SOURCE", is_path=True, rank=1, style={"dim": True})] if with_source else []),
+            Column("DESCRIPTION"),
+            Column("TYPE" if has_type else "PARAMETERS"),
+            *([Column("SOURCE", wraps=False, style={"dim": True})] if with_source else []),
         ]
         rows = []
         for item in members:

@@ -52,10 +52,10 @@ toolcrib connect --list                   list clients and their servers
 """
 _COLUMNS = (
     replace(NAME, heading="CLIENT"),
-    Column("FOUND", wraps=False, rank=2, styles=STATE_STYLES),
-    Column("SCOPE", wraps=False, rank=1),
+    Column("FOUND", wraps=False, styles=STATE_STYLES),
+    Column("SCOPE", wraps=False),
     Column("TOOLCRIB"),
-    Column("FILE", is_path=True, style={"dim": True}),
+    Column("FILE", wraps=False, style={"dim": True}),
 )
 _SECRET_KEYS = (*edit.ENV_KEYS, *edit.HEADER_KEYS)
 _USE_VARIABLE = "--header 'Authorization: Bearer ${env:NAME}'"
