@@ -9,6 +9,7 @@
     python dev.py matrix   every supported version of mcp and fastmcp, and servers from PyPI
     python dev.py mutate FILE [TEST ...]    break a source file in small ways, and see that tests notice
     python dev.py bench    measure against mcp and fastmcp, in one run
+    python dev.py fleet    three replicas of examples/fleet, PostgreSQL, Redis and a proxy, until Ctrl-C
     python dev.py release  build sdist and wheel into dist/, and test them in an empty environment
     python dev.py docs     build the documentation site into site/
     python dev.py map      rewrite the generated parts of docs/architecture.md
@@ -31,6 +32,7 @@ import subprocess  # runs the project's own tools
 import sys
 import venv
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 
@@ -314,6 +316,15 @@ def mutate(bin_: Path, *arguments: str) -> None:
             raise SystemExit(code)
 
 
+def fleet(bin_: Path) -> None:
+    """Run replicas until Ctrl-C, which reaches them and their servers by way of the program."""
+    command = [str(bin_ / "python"), "-m", "tests.support.system.fleet"]
+    with subprocess.Popen(command, cwd=ROOT) as program:  # noqa: S603
+        while program.poll() is None:
+            with suppress(KeyboardInterrupt):
+                program.wait()
+
+
 def map_(bin_: Path) -> None:
     run([str(bin_ / "python"), "-m", "bench.architecture"])
 
@@ -376,6 +387,7 @@ JOBS = {
     "mutate": mutate,
     "release": release,
     "docs": docs,
+    "fleet": fleet,
     "map": map_,
     "audit": audit,
     "fix": fix,

@@ -42,7 +42,9 @@ class Server:
             left.unlink(missing_ok=True)
         log = self.folder / "log"
         with log.open("wb") as output:
-            self.process = subprocess.Popen(self._command, stdout=output, stderr=output)
+            self.process = subprocess.Popen(
+                self._command, stdout=output, stderr=output, start_new_session=True
+            )
         until = time.monotonic() + START_S
         while "ready to accept connections" not in log.read_text(errors="replace"):
             assert self.process.poll() is None, log.read_text(errors="replace")
