@@ -237,8 +237,8 @@ class ToolMaker:
         if last_name(call.node) != "from_function" or not isinstance(thing, Function):
             return None
         if not is_ours:
-            return self._adopt(thing, call.without_first(), "fastmcp")
-        given, findings = self._read_ours(call.without_first())
+            return self._adopt(thing, replace(call, args=call.args[1:]), "fastmcp")
+        given, findings = self._read_ours(replace(call, args=call.args[1:]))
         self.note(self.stub(thing), findings)
         return Tool.from_function(self.stub(thing), **given)
 

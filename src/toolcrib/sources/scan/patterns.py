@@ -241,7 +241,7 @@ class Patterns:
     def _apply(self, function: ast.expr, call: Arguments, name: str, spot: Spot) -> None:
         """`server.tool(...)(function)`, `server.tool(function, ...)`, and the same with a mark."""
         scope, resolver = spot.scope, self.resolver
-        options, is_applied = call.without_first(), isinstance(function, ast.Call)
+        options, is_applied = replace(call, args=call.args[1:]), isinstance(function, ast.Call)
         if isinstance(function, ast.Call):
             options, function = Arguments.of(function, scope), function.func
         elif isinstance(call.args[0], ast.Constant | ast.JoinedStr) or name == "resource":
@@ -249,7 +249,9 @@ class Patterns:
         thing = resolver.resolve(call.args[0], scope)
         if self._is_mark(function, scope):
             if isinstance(thing, Written):
-                self._mark(thing.node, options if is_applied else call.bare(), thing.file)
+                self._mark(
+                    thing.node, options if is_applied else replace(call, args=(), keywords=()), thing.file
+                )
         elif isinstance(function, ast.Attribute) and not self._is_other(function, scope):
             is_known = isinstance(resolver.resolve(function.value, scope), Server)
             if is_known or is_applied or isinstance(thing, Written | Known):  # else a name, computed
@@ -274,7 +276,7 @@ class Patterns:
                 self._add(base, node, call, name, spot)
         elif name in _ADDING and (call.args or call.keywords) and name != "add":
             node = call.args[0] if call.args else call.keywords[0].value
-            self._register(base, resolver.resolve(node, scope), call.without_first(), name, spot)
+            self._register(base, resolver.resolve(node, scope), replace(call, args=call.args[1:]), name, spot)
         elif name in _FIXED and base.library == "toolcrib":
             self._register(base, UNKNOWN, call, name, spot)
         elif name in ("mount", "import_server"):

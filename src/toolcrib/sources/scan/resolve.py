@@ -23,10 +23,12 @@ from toolcrib.sources.scan.source_file import (
     Scope,
     SourceFile,
     Spot,
+    arguments_of,
     first_line,
     show,
     words_in,
 )
+from toolcrib.sources.source_text import parse_annotation
 
 LibraryName = Literal["toolcrib", "mcp", "fastmcp", "unknown"]
 """The library whose rules a server has."""
@@ -148,12 +150,6 @@ class Arguments:
 
     def keyword(self, *names: str) -> ast.expr | None:
         return next((item.value for item in self.keywords if item.arg in names), None)
-
-    def without_first(self) -> Arguments:
-        return replace(self, args=self.args[1:])
-
-    def bare(self) -> Arguments:
-        return replace(self, args=(), keywords=())
 
 
 @dataclass(eq=False)
@@ -279,9 +275,7 @@ class Resolver:
                 return found
         if _exists(f"builtins.{name}"):
             return Known(f"builtins.{name}")
-        stars = (item.module for item in scope.file.scope.stars)
-        ours = next((item for item in stars if item.partition(".")[0] in OWN_PACKAGES), None)
-        return UNKNOWN if ours is None else Known(f"{ours}.{name}")
+        return UNKNOWN
 
     def _choose(self, name: str, several: list[Binding], scope: Scope) -> Thing:
         """Return the meaning that the bindings of one scope give."""
@@ -309,8 +303,16 @@ class Resolver:
                 return self.function(node, scope)  # type: ignore[arg-type]
             case "value" if binding.value is not None:
                 return self.resolve(binding.value, scope)
-        if isinstance(node, FUNCTIONS) and scope.node is node:
-            return self._parameter(binding, node, scope)
+        if isinstance(node, FUNCTIONS) and scope.node is node:  # a parameter
+            cls, outer = self.class_around(scope), scope.parent or scope
+            if cls is not None and first_parameter(node) == binding.name:
+                return cls if "class" in self.kinds(node, outer) else self.instance(cls)
+            hint = next(item.annotation for item in arguments_of(node.args) if item.arg == binding.name)
+            if isinstance(hint, ast.Constant):
+                hint = parse_annotation(str(hint.value), node.lineno)
+            library = None if hint is None else self.library_of(self.resolve(hint, outer))
+            if library is not None:
+                return self.servers.setdefault(id(binding), Server(library, binding.name, scope.file))
         found: Thing = self._things.setdefault(("computed", id(binding)), Computed(binding.name))
         return found
 
@@ -349,22 +351,6 @@ class Resolver:
                     if found is not UNKNOWN:
                         return found
         return UNKNOWN
-
-    def _parameter(self, binding: Binding, node: FunctionNode, scope: Scope) -> Thing:
-        """Return what a parameter stands for: the object of its class, or a server by its annotation."""
-        cls = self.class_around(scope)
-        if cls is not None and first_parameter(node) == binding.name:
-            return cls if "class" in self.kinds(node, scope.parent or scope) else self.instance(cls)
-        places = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-        hint = next((each.annotation for each in places if each.arg == binding.name), None)
-        if isinstance(hint, ast.Constant) and str(hint.value).isidentifier():
-            hint = ast.copy_location(ast.Name(str(hint.value), ast.Load()), hint)
-        if isinstance(hint, ast.Name | ast.Attribute):
-            library = self.library_of(self.resolve(hint, scope.parent or scope))
-            if library is not None:
-                return self.servers.setdefault(id(binding), Server(library, binding.name, scope.file))
-        found: Thing = self._things.setdefault(("computed", id(binding)), Computed(binding.name))
-        return found
 
     # --- attributes ----------------------------------------------------------------------------------
 
@@ -475,12 +461,8 @@ class Resolver:
     def class_around(self, scope: Scope | None) -> Class | None:
         """Return the class of the method that a scope is."""
         outer = None if scope is None else scope.parent
-        if (
-            scope is None
-            or outer is None
-            or outer.kind != "class"
-            or "static" in self.kinds(scope.node, outer)
-        ):
+        is_method = outer is not None and outer.kind == "class"
+        if scope is None or outer is None or not is_method or "static" in self.kinds(scope.node, outer):
             return None
         return self.cls(outer.node, outer.parent or outer)
 

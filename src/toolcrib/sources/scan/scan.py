@@ -181,6 +181,7 @@ class _Scanner:
         for file in files:
             handlers |= self._table(file, HANDLER_TABLE) or {}
         options = ReadOptions(lambda target, _: collect(target))
+        places = [(file.scope.names.keys(), str(file.path)) for file in files]
         for file in files:
             batch = self._each([thing for thing in self._offered(file) if thing not in owned], file)
             for name in DEFINITION_TABLES:
@@ -193,10 +194,11 @@ class _Scanner:
                     for tool in each.tools
                 ]
                 yield each
-            self.findings += _located(batch.findings, files)
+            self.findings += tables.add_locations(batch.findings, places)
         yield from self._on(server for server in servers if server.file not in files)
         if not any(finding.code == "guessed-table" for finding in self.findings):
-            self.findings += _located(tables.find_unused(handlers, options.used_handlers), files)
+            unused = tables.find_unused(handlers, options.used_handlers)
+            self.findings += tables.add_locations(unused, places)
         for file in reached:
             found = [self.maker.read_record(*record) for record in self.patterns.records.get(file, ())]
             first: dict[tuple[str, str], Component] = {}
@@ -295,12 +297,11 @@ class _Scanner:
 
     # --- tools ---
 
-    def scan(self) -> Scan:
-        """Return the tools of all targets, built, and what is to be said about them."""
-        result = Scan(files=self.paths, findings=self.findings)
-        found = [group for group in self._groups() if group.tools]
-        self._report_empty([tool.source.file for group in found for tool in group.tools])
-        groups = self._choose(found)
+    def scan(self, result: Scan) -> None:
+        """Add the tools of all targets, built, and what is to be said about them."""
+        groups = [group for group in self._groups() if group.tools]
+        self._report_empty([tool.source.file for group in groups for tool in group.tools])
+        groups = self._choose(groups)
         order = {str(path): position for position, path in enumerate(self.paths)}
 
         def place_of(entry: tuple[Component, bool, Group]) -> tuple[int, str, int]:
@@ -315,13 +316,10 @@ class _Scanner:
             result.findings += [replace(finding, tool=tool.name) for finding in note.findings]
             try:
                 tool.check_definition()
-            except DefinitionError as error:
-                result.findings.append(error.finding)
-                continue
             except Exception as error:  # the source may hold values of any type
-                words = f"Tool '{tool.name}' cannot be read: {type(error).__name__}: {error}"
-                place = (tool.source.file, tool.source.line)
-                result.findings.append(Finding("unreadable-tool", "error", words, tool.name, None, *place))
+                found = finding_of(tool, error)
+                place = replace(found, tool=tool.name, file=tool.source.file, line=tool.source.line)
+                result.findings.append(found if isinstance(error, DefinitionError) else place)
                 continue
             if tool.long_name is not None:
                 result.findings += report_shortened(tool)
@@ -330,9 +328,10 @@ class _Scanner:
                 result.servers[id(tool)] = group.server.label
             listed = result.tools if tool.kind == "tool" else result.features
             (listed if is_listed else result.unlisted).append(tool)
-        result.read = list(self.library.files)
+        result.findings = list(dict.fromkeys([*self.findings, *result.findings]))
+        result.files = list(dict.fromkeys([*result.files, *self.paths]))
+        result.read = list(dict.fromkeys([*result.read, *self.library.files]))
         self.library.forget()
-        return result
 
     def _choose(self, groups: list[Group]) -> list[Group]:
         """Return the groups with the tools that the configuration selects, each once."""
@@ -413,14 +412,6 @@ def _last_bindings(file: SourceFile) -> list[tuple[str, Binding]]:
     return [(name, binding) for name, binding in last if not isinstance(binding.node, ast.Delete)]
 
 
-def _located(findings: Sequence[Finding], files: Sequence[SourceFile]) -> list[Finding]:
-    """Return findings about entries of tables with the lines that name them."""
-    if all(finding.file is not None for finding in findings):
-        return list(findings)
-    places = [(file.scope.names.keys(), str(file.path)) for file in files]
-    return tables.add_locations(findings, places)
-
-
 @dataclass(slots=True)
 class Scan:
     """The result of a scan. `tools` can all be listed; `unlisted` are off, or older versions. `files` are
@@ -438,16 +429,6 @@ class Scan:
     @property
     def errors(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.level == "error"]
-
-    def extend(self, other: Scan) -> None:
-        """Add what another scan found."""
-        self.tools += other.tools
-        self.findings = list(dict.fromkeys([*self.findings, *other.findings]))
-        self.files = list(dict.fromkeys([*self.files, *other.files]))
-        self.unlisted += other.unlisted
-        self.read = list(dict.fromkeys([*self.read, *other.read]))
-        self.servers |= other.servers
-        self.features += other.features
 
 
 def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> Scan:
@@ -475,7 +456,7 @@ def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> 
     try:
         with imports_forbidden():
             for config in configs:
-                result.extend(_Scanner(config, progress or (lambda *_: None)).scan())
+                _Scanner(config, progress or (lambda *_: None)).scan(result)
     finally:
         if was_collecting:
             gc.enable()
