@@ -209,8 +209,8 @@ def _check_workers(workers: int, configs: Sequence[Config], terminal: Terminal) 
 
 def _to_json(summary: Summary, info: ServerInfo) -> dict[str, Any]:
     """Return the start message; resources and prompts are under the names that their lists have in MCP."""
-    listed: dict[str, list[str]] = {}
-    for label, name, _ in summary.features:
+    listed: dict[str, list[str]] = {"tools": []}
+    for label, name, _ in summary.listed:
         listed.setdefault(LIST_NAMES[label], []).append(name)
     return {
         "name": summary.name,
@@ -218,7 +218,6 @@ def _to_json(summary: Summary, info: ServerInfo) -> dict[str, Any]:
         "addresses": list(info.urls),
         "pid": os.getpid(),
         "workers": info.workers,
-        "tools": [name for name, _ in summary.tools],
         **listed,
         "findings": [finding.to_json() for finding in summary.findings],
     }

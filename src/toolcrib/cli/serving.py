@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import shorten
 from types import FrameType
@@ -231,18 +231,17 @@ def lock_registry(loaded: Loaded, options: ServeOptions) -> None:
 class Summary:
     """What is served, as plain data that a worker can send to its parent.
 
-    `tools` has names and first lines, `disabled` names and groups, `search` the arguments of a message where
-    search tools are listed instead. `credential` is what HTTP callers must present, if anything. `features`
-    has kind, name and first line of each resource, template and prompt.
+    `listed` has kind, name and first line of each tool, resource, template and prompt, `disabled` names and
+    groups, `search` the arguments of a message where search tools are listed instead. `credential` is what
+    HTTP callers must present, if anything.
     """
 
     name: str
-    tools: list[tuple[str, str]]
+    listed: list[tuple[str, str, str]]
     disabled: list[tuple[str, str]]
     findings: list[Finding]
     search: list[str] | None = None
     credential: str | None = None
-    features: list[tuple[str, str, str]] = field(default_factory=list)
 
     @classmethod
     def of(cls, loaded: Loaded) -> Summary:
@@ -256,20 +255,16 @@ class Summary:
         auth = None if server.enforcer is None else server.enforcer.policy.auth
         return cls(
             server.name,
-            [(tool.name, first_line(tool.definition)) for tool in server.registry.published()],
+            [
+                (label_of(item), item.name, first_line(item.definition))
+                for registry in registries_of(server).values()
+                for item in sort_kinds(registry.published())
+            ],
             [(entry.tool.name, entry.tool.options.group or "") for entry in entries],
             loaded.findings,
             notice,
             None if auth is None else "KEY" if auth.keys is not None else "TOKEN",
-            [
-                (label_of(tool), tool.name, first_line(tool.definition))
-                for tool in sort_kinds([*server.resources.published(), *server.prompts.published()])
-            ],
         )
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.tools and not self.features
 
     @property
     def errors(self) -> list[Finding]:
@@ -290,7 +285,7 @@ class Summary:
     @property
     def counts(self) -> str:
         """How much is served of each kind."""
-        return count_kinds([*("tool" for _ in self.tools), *(label for label, _, _ in self.features)])
+        return count_kinds(label for label, _, _ in self.listed)
 
     @classmethod
     def decode(cls, data: Mapping[str, Any]) -> Summary:
@@ -338,19 +333,12 @@ def print_warnings(summary: Summary, terminal: Terminal) -> None:
 
 def print_tools(summary: Summary, terminal: Terminal) -> None:
     """Print the tools, resources and prompts that are served, and those that are disabled."""
-
-    def shorten_text(text: str) -> str:
-        return shorten(text, _MAX_DESCRIPTION, placeholder="...") if terminal.err.isatty() else text
-
-    for name, text in summary.tools[:MAX_SHOWN]:
-        terminal.echo_err("  ", style(name, **NAME_STYLE), f": {shorten_text(text)}" if text else "")
-    if len(summary.tools) > MAX_SHOWN:
-        terminal.echo_err(f"  and {len(summary.tools) - MAX_SHOWN} more")
-    for label, name, text in summary.features[:MAX_SHOWN]:
-        terminal.echo_err(f"  {label} ", style(name, **NAME_STYLE), f": {shorten_text(text)}" if text else "")
-    if len(summary.features) > MAX_SHOWN:
-        more = count_kinds(label for label, _, _ in summary.features[MAX_SHOWN:])
-        terminal.echo_err(f"  and {more} more")
+    for label, name, text in summary.listed[:MAX_SHOWN]:
+        kind = "" if label == "tool" else f"{label} "
+        short = shorten(text, _MAX_DESCRIPTION, placeholder="...") if terminal.err.isatty() else text
+        terminal.echo_err(f"  {kind}", style(name, **NAME_STYLE), f": {short}" if text else "")
+    if rest := summary.listed[MAX_SHOWN:]:
+        terminal.echo_err(f"  and {count_kinds(label for label, _, _ in rest)} more")
     groups: dict[str, list[str]] = {}
     for name, group in summary.disabled:
         groups.setdefault(group, []).append(name)
@@ -362,7 +350,7 @@ def print_tools(summary: Summary, terminal: Terminal) -> None:
 def is_refused(summary: Summary, options: ServeOptions, terminal: Terminal) -> bool:
     """Return whether this must not be served, after printing why."""
     drifted = [finding for finding in summary.drifted if finding.level == "error"]
-    if not summary.is_empty and not drifted and not (summary.errors and options.strict):
+    if summary.listed and not drifted and not (summary.errors and options.strict):
         return False
     print_problems(summary, terminal)
     text, hint = "Nothing to serve", None
@@ -372,7 +360,7 @@ def is_refused(summary: Summary, options: ServeOptions, terminal: Terminal) -> b
         noun = "definition" if any(":" in (finding.tool or "") for finding in drifted) else "tool"
         text = f"Not started: {count(len(drifted), noun)} different from the lock file"
         hint = f"`{lock}` accepts all changes; --on-drift quarantine leaves the {noun}s out"
-    elif not summary.is_empty:
+    elif summary.listed:
         text = f"Not started: {count(len(summary.errors), 'problem')}, and --strict is given"
     elif summary.disabled:
         text, hint = f"{text}: everything is disabled", enable_hint(summary.disabled[0][1])

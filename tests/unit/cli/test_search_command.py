@@ -158,7 +158,10 @@ def test_the_command_line_and_the_file_say_whether_clients_are_shown_the_pair(
     assert shown == (["search_tools", "call_tool"] if label else ["delete_file", "send_letter"])
     assert (summary.search and summary.search[0]) == label
     assert Summary.decode(asdict(summary)).search == summary.search
-    assert [name for name, _ in summary.tools] == ["delete_file", "send_letter"]  # which can all be called
+    assert [name for _, name, _ in summary.listed] == [
+        "delete_file",
+        "send_letter",
+    ]  # which can all be called
 
 
 @pytest.mark.parametrize("more", [{}, {"reload": True}])
