@@ -17,7 +17,6 @@ from toolcrib.cli.catalog import (
     RequestOptions,
     ToolSource,
     Work,
-    complete_kind,
     list_remote_features,
     matches_template,
     run_client,
@@ -114,7 +113,7 @@ def timeout_option(function: F) -> F:
 
 
 @click.command(cls=CallCommand, examples=CALL)
-@click.argument("name", shell_complete=complete_kind("tool"))
+@click.argument("name")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @source_options(target=True, static=False)
 @arguments_option
@@ -218,7 +217,7 @@ def _format_block(block: Block) -> str:
 
 
 @click.command(cls=Command, examples=READ)
-@click.argument("uri", shell_complete=complete_kind("resource"))
+@click.argument("uri")
 @source_options(target=True, static=False)
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Write the content to this file, as it is."
@@ -333,7 +332,7 @@ def _bytes_of(item: Block) -> bytes:
 
 
 @click.command(cls=CallCommand, examples=PROMPT)
-@click.argument("name", shell_complete=complete_kind("prompt"))
+@click.argument("name")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @source_options(target=True, static=False)
 @arguments_option

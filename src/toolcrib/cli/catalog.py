@@ -7,11 +7,10 @@ is responsible for it: no address is blocked.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shlex
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, redirect_stderr
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
@@ -22,8 +21,8 @@ import click
 from toolcrib import __version__
 from toolcrib.catalog.catalog import Catalog, open_catalog
 from toolcrib.cli.load import make_loader, parse_reference, read_configs
-from toolcrib.cli.options import CommandError, Targets, parse_headers, target_option, targets_argument
-from toolcrib.cli.output import Progress, Terminal, open_terminal
+from toolcrib.cli.options import CommandError, parse_headers, target_option, targets_argument
+from toolcrib.cli.output import Progress, Terminal
 from toolcrib.cli.questions import Prompter
 from toolcrib.cli.text import suggest
 from toolcrib.client import Client, StdioTransport, Transport
@@ -33,7 +32,7 @@ from toolcrib.component import Component
 from toolcrib.config import LockConfig
 from toolcrib.dispatch.tool_search import CALL, SEARCH
 from toolcrib.errors import Location, SourceError
-from toolcrib.registry.selection import KINDS, name_kinds
+from toolcrib.registry.selection import name_kinds
 from toolcrib.sources.described import ListedTool, describe, describe_entry
 from toolcrib.sources.targets import LOCK_NAME, is_address
 
@@ -130,41 +129,6 @@ def source_options(*, target: bool = False, static: bool = True) -> Callable[[F]
         return call
 
     return decorate
-
-
-# --- completion for the shell --------------------------------------------------------------------------
-
-
-def complete_kind(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """Return a function that completes the name of a tool or prompt, or the URI of a resource."""
-    return lambda ctx, _, incomplete: [
-        name for each, name in _scan_names(ctx) if each == kind and name.startswith(incomplete)
-    ]
-
-
-def complete_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the name of anything, and the names of one kind after `tool:`, `resource:` or `prompt:`."""
-    found = list(_scan_names(ctx))
-    names = [*(name for _, name in found), *(f"{kind}:{name}" for kind, name in found)]
-    begun = incomplete.partition(":")[0] in KINDS and ":" in incomplete
-    shown = names if begun else names[: len(found)]
-    return list(dict.fromkeys(name for name in shown if name.startswith(incomplete)))
-
-
-def _scan_names(ctx: click.Context) -> Iterator[tuple[str, str]]:
-    """Yield kind and name of everything in the targets. They are read, not run: the user has only pressed a
-    key."""
-    targets = Targets.of(ctx.params.get("targets") or (), ())
-    try:
-        with (
-            open(os.devnull, "w") as nowhere,
-            redirect_stderr(nowhere),
-            open_terminal(debug=False) as terminal,
-        ):
-            found = open_local(targets, terminal, "static")
-    except Exception:
-        return  # there is no way to report it here
-    yield from ((tool.kind, tool.name) for tool in found.components)
 
 
 # --- reading source ------------------------------------------------------------------------------------

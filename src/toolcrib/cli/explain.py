@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from toolcrib.cli.call import convert_arguments, parse_object, parse_pairs
-from toolcrib.cli.catalog import complete_names
 from toolcrib.cli.load import find_unused_policy, load, load_named
 from toolcrib.cli.options import Command, CommandError, json_option, target_option
 from toolcrib.cli.output import Terminal
@@ -45,7 +44,7 @@ _APPLIES = {True: "applies", False: "does not apply", None: "depends"}
 
 
 @click.command("explain", cls=Command, examples=EXAMPLES)
-@click.argument("name", required=False, metavar="[NAME]", shell_complete=complete_names)
+@click.argument("name", required=False, metavar="[NAME]")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--as", "who", default="local", metavar="WHO", help="Caller: local, key:NAME, oauth:SUBJECT.")
 @click.option("--role", "roles", multiple=True, metavar="ROLE", help="Role of the caller; repeatable.")

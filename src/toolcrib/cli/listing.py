@@ -10,7 +10,7 @@ import click
 
 from toolcrib.catalog.catalog import Catalog, component_json
 from toolcrib.catalog.search import Hit, SearchIndex, split_words, words_by_place
-from toolcrib.cli.catalog import ToolSource, complete_names, find_component, open_local, source_options
+from toolcrib.cli.catalog import ToolSource, find_component, open_local, source_options
 from toolcrib.cli.load import load_named
 from toolcrib.cli.options import Command, CommandError, json_option, targets_argument
 from toolcrib.cli.output import Terminal
@@ -134,7 +134,7 @@ def _print_scan(found: Catalog, terminal: Terminal, as_json: bool) -> int:
 
 
 @click.command(cls=Command, examples=SHOW)
-@click.argument("name", shell_complete=complete_names)
+@click.argument("name")
 @source_options(target=True, static=False)
 @json_option
 def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> int:
