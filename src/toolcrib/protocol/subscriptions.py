@@ -13,6 +13,7 @@ from toolcrib.protocol.components import is_known
 from toolcrib.protocol.messages import Id, Reply, RPCError, invalid_params
 from toolcrib.protocol.revisions import Revision
 from toolcrib.protocol.sessions import check_subscribed
+from toolcrib.protocol.tasks import read_task_ids
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
@@ -25,19 +26,29 @@ MAX_LISTENERS = 1_000
 class Subscription(PendingRequest):
     """One subscription: runs until the client disconnects or the server ends."""
 
-    def __init__(self, engine: Engine, peer: Peer, id_: Id, wanted: Mapping[str, Any]) -> None:
+    def __init__(
+        self, engine: Engine, peer: Peer, id_: Id, wanted: Mapping[str, Any], task_ids: list[str]
+    ) -> None:
         super().__init__(peer, id_)
         self.engine = engine
         self.granted = grant(engine, peer, wanted)
         self.uris = frozenset(self.granted.get("resourceSubscriptions", ()))
+        self._task_ids = task_ids
         self._ended: asyncio.Event = asyncio.Event()
         self._is_acknowledged = False
 
     async def run(self) -> Reply:
         try:
+            if self._task_ids:  # the client is told which of them it may read
+                tasks, asked, self._task_ids = self.engine.tasks, self._task_ids, []
+                if found := await tasks.resolve(asked, self.peer.principal):
+                    tasks.follow(self, found)
+                    self._task_ids = self.granted["taskIds"] = found
             self.notify("notifications/subscriptions/acknowledged", {"notifications": self.granted})
             self._is_acknowledged = True
             await self._ended.wait()
+        except RPCError as error:
+            return messages.error_reply(self.id, error)
         finally:
             self.close()
         meta = {**self.engine.server_meta, messages.SUBSCRIPTION: self.id}
@@ -59,6 +70,8 @@ class Subscription(PendingRequest):
     def close(self) -> None:
         super().close()
         self.engine.subscriptions.discard(self)
+        if self._task_ids:
+            self.engine.tasks.unfollow(self, self._task_ids)
 
 
 def grant(engine: Engine, peer: Peer, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,7 +98,8 @@ def listen(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict
         raise invalid_params("notifications must be an object")
     if _is_full_for(peer, engine.subscriptions):
         raise RPCError(messages.INTERNAL_ERROR, "Too many subscriptions: end one first", status=429)
-    subscription = Subscription(engine, peer, id_, wanted)
+    task_ids = read_task_ids(engine, wanted, params["_meta"][messages.CAPABILITIES])
+    subscription = Subscription(engine, peer, id_, wanted, task_ids)
     subscription.register()
     engine.subscriptions.add(subscription)  # at once: those that come together are all counted
     return subscription

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from toolcrib.content import Result
 from toolcrib.context import LOCAL, NO_CHANNEL, InputNeeded, Principal, Question
 from toolcrib.context import Reply as PeerReply
-from toolcrib.errors import CannotAskError
+from toolcrib.errors import CannotAskError, InsufficientScopeError
 from toolcrib.protocol import messages, questions
 from toolcrib.protocol.calls import AwaitedResult, Peer, ToolCall, read_options
 from toolcrib.protocol.messages import INTERNAL_ERROR, Id, Reply, RPCError, invalid_params
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from toolcrib.config.settings import Tasks
     from toolcrib.dispatch.calls import Call
     from toolcrib.protocol.engine import Engine
+    from toolcrib.protocol.subscriptions import Subscription
     from toolcrib.state.base import TaskStore
 
 logger = logging.getLogger("toolcrib")
@@ -48,6 +49,10 @@ TOPIC = "tasks"
 CLOSE_S = 1.0
 MAX_MESSAGE = 1_000
 MAX_ID = 64
+MAX_WATCHED = 100
+"""Tasks that one subscription may name."""
+MAX_WATCHED_IN_ALL = 2_000
+"""Tasks that the subscriptions of a process follow, counted once for each."""
 
 Params = dict[str, Any]
 T = TypeVar("T")
@@ -305,6 +310,11 @@ class TaskManager:
         self._given = settings
         self.running: dict[str, TaskCall] = {}
         self._background: set[asyncio.Task[Any]] = set()
+        self._followers: dict[str, set[Subscription]] = {}
+        self._seen: dict[str, int] = {}
+        """The versions of followed tasks that their followers know."""
+        self._unread: set[str] = set()
+        """Followed tasks whose state is still to be read."""
         self._version = 0
         self._changed = asyncio.Event()
         self._watcher: asyncio.Task[None] | None = None
@@ -452,7 +462,7 @@ class TaskManager:
     # --- changes, of this process and others ---
 
     def _watch(self) -> None:
-        """Look for changes while a task runs here."""
+        """Look for changes while a task runs here or is followed."""
         loop = asyncio.get_running_loop()
         if self._watcher is None or self._watcher.done() or self._watcher.get_loop() is not loop:
             self._changed = asyncio.Event()
@@ -467,7 +477,7 @@ class TaskManager:
 
         end = self._engine.settings.state.bus.subscribe(TOPIC, wake)
         try:
-            while self.running:
+            while self.running or self._followers:
                 try:
                     async with asyncio.timeout(RENEW_S):
                         await changed.wait()
@@ -475,14 +485,19 @@ class TaskManager:
                     await self._write_or_warn(self.store.renew())
                 changed.clear()
                 try:
-                    changes = await self.store.changes(self._version, ())
+                    await self._read_once()
                 except OSError as error:
                     self._warn("cannot be read: %s", error)
-                else:
-                    self._version = changes.version
-                    self._receive(changes)
         finally:
             end()
+
+    async def _read_once(self) -> None:
+        unread, self._unread = self._unread, set()
+        if unread:
+            self._receive(await self.store.changes(0, unread))
+        changes = await self.store.changes(self._version, self._followers)
+        self._version = changes.version
+        self._receive(changes)
 
     def _receive(self, changes: Changes) -> None:
         for id_ in changes.ended:
@@ -491,6 +506,54 @@ class TaskManager:
         for id_, answers in changes.answers.items():
             if (call := self.running.get(id_)) is not None:
                 call.receive_answers(answers)
+        for task in changes.seen:
+            self._notify(task)
+
+    # --- subscriptions ---
+
+    async def resolve(self, ids: list[str], principal: Principal) -> list[str]:
+        """Return those of the tasks that the principal may read. Raise RPCError."""
+        changes = await self.use(self.store.changes(0, ids))
+        self._receive(changes)
+        tools = {task.new.id: task.new.tool for task in changes.seen if task.new.binding == principal.binding}
+        return [id_ for id_ in ids if id_ in tools and self._is_readable(principal, tools[id_])]
+
+    def _is_readable(self, principal: Principal, tool: str) -> bool:
+        try:
+            return self._may_read(principal, tool)
+        except InsufficientScopeError:
+            return False
+
+    def follow(self, subscription: Subscription, ids: list[str]) -> None:
+        """Notify a subscription of the state of tasks, now and when they change. Raise RPCError."""
+        if sum(map(len, self._followers.values())) + len(ids) > MAX_WATCHED_IN_ALL:
+            problem = "Too many tasks are followed: ask for their state with tasks/get"
+            raise RPCError(INTERNAL_ERROR, problem, status=429)
+        for id_ in ids:
+            self._followers.setdefault(id_, set()).add(subscription)
+            self._seen.pop(id_, None)
+        self._unread.update(ids)
+        self._watch()
+
+    def unfollow(self, subscription: Subscription, ids: list[str]) -> None:
+        for id_ in ids:
+            followers = self._followers.get(id_, set())
+            followers.discard(subscription)
+            if not followers:
+                self._followers.pop(id_, None)
+                self._seen.pop(id_, None)
+
+    def _notify(self, task: Task) -> None:
+        id_ = task.new.id
+        if id_ not in self._followers or self._seen.get(id_) == task.version:
+            return
+        self._seen[id_] = task.version
+        for subscription in list(self._followers[id_]):
+            try:
+                if self._is_readable(subscription.peer.principal, task.new.tool):
+                    subscription.notify("notifications/tasks", self.describe(task))
+            except Exception as error:  # as in `Engine._announce`
+                logger.debug("a client was not notified of a task: %s", type(error).__name__)
 
     # --- the end ---
 
@@ -591,3 +654,17 @@ def tasks_capability(engine: Engine) -> Mapping[str, Any]:
     if not registry.has_tasks or all(tool.options.task == "never" for tool in registry.published()):
         return {}
     return {"extensions": {EXTENSION: {}}}
+
+
+def read_task_ids(engine: Engine, wanted: Mapping[str, Any], capabilities: Mapping[str, Any]) -> list[str]:
+    """Return the tasks that a subscription is to be notified of. Raise RPCError."""
+    ids = wanted.get("taskIds")
+    if ids is None or not engine.dispatcher.registry.has_tasks:
+        return []
+    if not declares_tasks(capabilities):
+        raise missing_extension("The filter taskIds")
+    if type(ids) is not list or len(ids) > MAX_WATCHED or any(type(item) is not str for item in ids):
+        raise invalid_params(f"taskIds must be a list of at most {MAX_WATCHED} strings")
+    if any(len(item) > MAX_ID for item in ids):
+        raise invalid_params(f"an id in taskIds is longer than {MAX_ID} characters")
+    return list(dict.fromkeys(ids))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 import threading
@@ -14,13 +15,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.clients.task_client import EXTENSION, YES, RefusedError, TaskClient
+from tests.support.clients.task_client import EXTENSION, YES, RefusedError, TaskClient, make_params
 from toolcrib import Context, MCPServer, Principal, ToolError
 from toolcrib.context import Answer, Elicitation
 from toolcrib.errors import ConfigurationError, InvalidToolError
 from toolcrib.policy import Audit, Limit, Policy, Rule, Tasks
 from toolcrib.policy.audit import open_log
 from toolcrib.protocol import tasks as tasks_module
+from toolcrib.transports.pipe import Pipe
 
 ANA, BEN = Principal("key:ana"), Principal("key:ben")
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
@@ -187,6 +189,7 @@ async def test_a_tool_that_is_always_a_task_refuses_clients_that_cannot_follow_o
             ("tasks/get", {"taskId": "x"}),
             ("tasks/update", {"taskId": "x", "inputResponses": {}}),
             ("tasks/cancel", {"taskId": "x"}),
+            ("subscriptions/listen", {"notifications": {"taskIds": ["x"]}}),
         ):
             with pytest.raises(RefusedError) as refused:
                 await client.request(method, **params)
@@ -428,7 +431,7 @@ async def test_a_task_that_waits_for_an_answer_can_be_cancelled(tmp_path: Path) 
     assert "inputRequests" not in task
 
 
-# --- progress ----------------------------------------------------------------------
+# --- progress and subscriptions ----------------------------------------------------------------------
 
 
 async def test_progress_is_the_status_message_of_a_task(tmp_path: Path) -> None:
@@ -440,6 +443,69 @@ async def test_progress_is_the_status_message_of_a_task(tmp_path: Path) -> None:
         shop.gate.set()
         await client.until(id_)
     assert client.notes == []
+
+
+async def test_a_subscription_is_told_the_state_of_tasks(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (shop, client), TaskClient(shop.server, BEN) as other:
+        id_ = await client.start("ask_later")
+        for each in (client, other):
+            each.send("subscriptions/listen", notifications={"taskIds": [id_, "unknown"]})
+        await client.until(id_, "input_required")
+        answer = {"action": "accept", "content": {"name": "Ada"}}
+        await client.update(id_, who=answer)
+        async with asyncio.timeout(5):
+            while "who.2" not in (await client.get(id_)).get("inputRequests", {}):
+                await asyncio.sleep(0.01)
+        await client.update(id_, **{"who.2": answer})
+        await client.until(id_)
+        async with asyncio.timeout(5):
+            while client.notes[-1]["params"].get("status") != "completed":
+                await asyncio.sleep(0.01)
+        first, *frames = client.notes
+    assert first["params"]["notifications"] == {"taskIds": [id_]}
+    assert {frame["method"] for frame in frames} == {"notifications/tasks"}
+    assert {frame["params"]["taskId"] for frame in frames} == {id_}
+    assert frames[-1]["params"]["result"]["content"][0]["text"] == "Ada and Ada"
+    assert "io.modelcontextprotocol/subscriptionId" in frames[-1]["params"]["_meta"]
+    assert [note["params"]["notifications"] for note in other.notes] == [{}]
+
+
+async def test_a_client_that_cannot_be_written_to_does_not_keep_news_from_others(tmp_path: Path) -> None:
+    def fail(data: bytes) -> None:
+        if b"notifications/tasks" in data:
+            raise RuntimeError("the handler is closed")
+
+    async with serving(tmp_path) as (shop, client):
+        id_ = await client.start("work", label="a")
+        listening = {"notifications": {"taskIds": [id_]}}
+        gone = [Pipe(shop.server.transports.engine, fail, ANA) for _ in range(8)]
+        for pipe in gone:
+            message = {"method": "subscriptions/listen", "params": make_params(listening)}
+            pipe.feed(json.dumps({"jsonrpc": "2.0", "id": 1, **message}).encode())
+        client.send("subscriptions/listen", **listening)
+        shop.gate.set()
+        async with asyncio.timeout(5):
+            while not client.notes or client.notes[-1]["params"].get("status") != "completed":
+                await asyncio.sleep(0.01)
+        for pipe in gone:
+            await pipe.aclose()
+
+
+@pytest.mark.parametrize("ids", ["x", [1], {}, ["x"] * 101])
+async def test_anything_that_is_not_a_list_of_tasks_cannot_be_listened_to(tmp_path: Path, ids: Any) -> None:
+    async with serving(tmp_path) as (_, client):
+        with pytest.raises(RefusedError, match="taskIds must be a list") as refused:
+            await client.request("subscriptions/listen", notifications={"taskIds": ids})
+    assert refused.value.code == -32602
+
+
+async def test_a_subscription_to_tasks_is_refused_where_the_file_cannot_be_read(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (shop, client):
+        shop.file.write_text("not a database")
+        with pytest.raises(RefusedError, match="cannot be read now") as refused:
+            await client.request("subscriptions/listen", notifications={"taskIds": ["0" * 22]})
+        assert refused.value.code == -32603
+        assert not shop.server.transports.engine.subscriptions
 
 
 async def test_the_policy_is_asked_again_when_a_task_is_read(tmp_path: Path) -> None:
@@ -455,6 +521,11 @@ async def test_the_policy_is_asked_again_when_a_task_is_read(tmp_path: Path) -> 
             async with TaskClient(shop.server, who) as other:
                 with pytest.raises(RefusedError, match=words):
                     await other.get(id_)
+                other.send("subscriptions/listen", notifications={"taskIds": [id_]})
+                async with asyncio.timeout(5):
+                    while not other.notes:
+                        await asyncio.sleep(0.01)
+                assert other.notes[0]["params"]["notifications"] == {}
     other_server = MCPServer("without the tool", state=shop.server.settings.state, policy=Policy())
     other_server.tool(name="other", task="always")(lambda: 1)
     async with other_server, TaskClient(other_server, strong) as client:
