@@ -60,8 +60,6 @@ toolcrib search -t tools.py refund order
 toolcrib search -t servers/ --static weather --limit 3 --json
 toolcrib search -t http://127.0.0.1:8000/mcp send a message
 """
-_PLACES = {"summary": "description", "values": "choices", "notes": "parameter descriptions"}
-"""Names for people of the places where words were found; the others are plain."""
 _MIN_TYPO, _SIMILAR = 4, 0.66
 
 
@@ -223,7 +221,10 @@ def search(terminal: Terminal, words: Sequence[str], source: ToolSource, limit: 
     hits = index.search(" ".join(similar.get(word, word) for word in split_words(query)), limit)
     if as_json:
         findings = [finding.to_json() for finding in found.findings]
-        found_tools = [_hit_json(hit, similar) for hit in hits]
+        found_tools = [
+            {**component_json(hit.tool), "score": hit.score, "matched": _matched(hit, similar)}
+            for hit in hits
+        ]
         terminal.json({"tools": found_tools, "similar": list(similar.values()), "findings": findings})
         return 0 if hits else 1
     for hit in hits:
@@ -248,35 +249,16 @@ def _correct(words: Sequence[str], index: SearchIndex, tools: Sequence[Component
     return {word: found[0] for word, found in near.items() if found}
 
 
-def _find_matches(hit: Hit, similar: Mapping[str, str]) -> dict[str, tuple[str, list[str]]]:
-    """Return for each word of the query the matching word of the tool, and where it occurs."""
-    places = words_by_place(hit.tool)
+def _matched(hit: Hit, similar: Mapping[str, str]) -> dict[str, str]:
+    """Return each word of the query with the matching word of the tool."""
     written = {meant: word for word, meant in similar.items()}
-    return {
-        written.get(word, word): (
-            form,
-            list(
-                dict.fromkeys(_PLACES.get(place, place) for place, words in places.items() if form in words)
-            ),
-        )
-        for word, form in hit.matched.items()
-    }
+    return {written.get(word, word): form for word, form in hit.matched.items()}
 
 
 def _print_hit(hit: Hit, similar: Mapping[str, str], terminal: Terminal) -> None:
     line = first_line(hit.tool.definition)
     terminal.echo(style(one_line(hit.tool.name), **NAME_STYLE), f": {line}" if line else "")
-    reasons = []
-    for word, (form, places) in _find_matches(hit, similar).items():
-        *others, last = places or [""]
-        where = f"{', '.join(others)} and {last}" if others else last
-        reasons.append(f"{form if form == word else f'{word} = {form}'} in {where}")
+    matched = _matched(hit, similar).items()
+    reasons = [form if form == word else f"{word} = {form}" for word, form in matched]
     if reasons:
-        terminal.echo("    ", style(one_line("; ".join(reasons)), dim=True))
-
-
-def _hit_json(hit: Hit, similar: Mapping[str, str]) -> dict[str, Any]:
-    matched = {
-        word: {"word": form, "in": places} for word, (form, places) in _find_matches(hit, similar).items()
-    }
-    return {**component_json(hit.tool), "score": hit.score, "matched": matched}
+        terminal.echo("    ", style(one_line(", ".join(reasons)), dim=True))

@@ -41,7 +41,7 @@ def test_matches_are_printed_with_reasons(cli: CommandLine) -> None:
     assert done.exit_code == 0
     assert done.stdout.splitlines() == [
         "delete_file: Erase a file for good",
-        "    deleting = delete in name; fiels = file in name, description and parameter descriptions",
+        "    deleting = delete, fiels = file",
     ]
     assert done.stderr == ""
 
@@ -66,10 +66,10 @@ def test_the_json_has_definitions_scores_and_reasons(cli: CommandLine) -> None:
     [tool] = document["tools"]
     assert (tool["name"], tool["inputSchema"]["required"]) == ("delete_file", ["path"])
     assert tool["score"] > 0
-    assert tool["matched"] == {"erase": {"word": "erase", "in": ["description"]}}
+    assert tool["matched"] == {"erase": "erase"}
     typo = cli.json("search", "-t", "tools.py", "--json", "lettr")
     assert typo["similar"] == ["letter"]
-    assert typo["tools"][0]["matched"] == {"lettr": {"word": "letter", "in": ["name"]}}
+    assert typo["tools"][0]["matched"] == {"lettr": "letter"}
 
 
 def test_a_broken_tool_is_reported_and_hides_no_match(cli: CommandLine) -> None:
