@@ -163,30 +163,6 @@ def test_messages_are_escaped(cli: CommandLine) -> None:
     assert "\x1b" not in done.output
 
 
-def test_code_that_uses_the_context_of_another_library_is_found(cli: CommandLine) -> None:
-    cli.write(
-        "desk.py",
-        """
-        from toolcrib import Context, tool
-
-        @tool
-        async def refund(order: int, ctx: Context) -> str:
-            "Refund an order."
-            await ctx.info("refunding")
-            sure = await ctx.elicit("Sure?", bool)
-            return "".join(str(sure and ctx.request_id) for _ in range(order))
-        """,
-    )
-    found = [
-        item for item in cli.json("check", "--json", "desk.py")["findings"] if item["level"] == "warning"
-    ]
-    assert [(item["code"], item["line"], item["hint"]) for item in found] == [
-        ("unknown-context", 8, "use ctx.ask('key', message, Model)"),
-        ("unknown-context", 9, "use ctx.channel.request"),
-    ]
-    assert found[0]["message"] == "The code uses ctx.elicit, which a Context does not have"
-
-
 def test_a_forgotten_await_of_a_question_is_an_error(cli: CommandLine) -> None:
     cli.write(
         "desk.py",

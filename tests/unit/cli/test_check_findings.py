@@ -56,12 +56,6 @@ def test_findings_are_printed_as_other_linters_do(cli: CommandLine) -> None:
     )
 
 
-@pytest.mark.parametrize(("options", "code"), [((), 0), (("--strict",), 1)])
-def test_warnings_fail_a_strict_check(cli: CommandLine, options: tuple[str, ...], code: int) -> None:
-    cli.write("tools.py", RISKY)
-    assert cli.run("check", "tools.py", *options).exit_code == code
-
-
 def test_advice_is_a_number_until_it_is_asked_for(cli: CommandLine) -> None:
     cli.write("tools.py", LOUD + RISKY)
     done = cli.run("check", "tools.py")

@@ -54,11 +54,6 @@ def test_json_is_what_list_and_check_print(cli: CommandLine) -> None:
     assert scanned["tools"][0]["source"]["line"] == 4
 
 
-def test_warnings_exit_with_0(cli: CommandLine) -> None:
-    cli.write("tools.py", ADD.replace("b: int = 1", "b: int = len('a')"))
-    assert cli.run("scan", "tools.py").exit_code == 0
-
-
 def test_the_progress_of_a_long_scan_is_shown(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     cli.write("tools/tool.py", ADD)
     for number in range(3):

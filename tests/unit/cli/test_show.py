@@ -116,12 +116,6 @@ def test_an_alias_and_a_version_find_their_tool(cli: CommandLine) -> None:
     assert cli.json("show", "-t", "tools.py", "forecast@2", "--json")["version"] == "2"
 
 
-def test_a_misspelt_name_gets_a_suggestion(cli: CommandLine) -> None:
-    done = cli.run("show", "math_ad", "--samples")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr == "error: Unknown tool: math_ad\nhint: did you mean 'math_add'?\n"
-
-
 def test_a_disabled_tool_is_not_reported_as_unknown(cli: CommandLine) -> None:
     done = cli.run("show", "read_file", "--samples")
     assert done.exit_code == 2
