@@ -96,9 +96,9 @@ def write(value: Any) -> bytes:
     return _encoder().encode(value)
 
 
-def encoder() -> Callable[[Any], bytes]:
-    """Return what `write` calls, for code that encodes with every call."""
-    return _encoder().encode
+def encoder(*, is_canonical: bool = False) -> Callable[[Any], bytes]:
+    """Return what `write` or `canonical` calls, for code that encodes with every call."""
+    return (_sorting_encoder() if is_canonical else _encoder()).encode
 
 
 def is_json(value: Any) -> bool:

@@ -17,6 +17,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from io import FileIO
 from pathlib import Path
@@ -35,18 +36,13 @@ _MAX_BYTES = 4096
 class AuditKey:
     """Two keys derived from one, so that a digest can never pass for a seal."""
 
-    __slots__ = ("_digest_state", "_seal_key")
+    __slots__ = ("_seal_key", "digest")
 
     def __init__(self, master: bytes) -> None:
         inner = blake2b(master, person=b"toolcrib digest").digest()
-        self._digest_state = blake2b(key=inner, digest_size=16)
+        self.digest = partial(blake2b, key=inner, digest_size=16)
+        """Starts a hash of data that reveals nothing about it without the key."""
         self._seal_key = blake2b(master, person=b"toolcrib seal").digest()
-
-    def digest(self, data: bytes) -> str:
-        """Return 32 hex digits that reveal nothing about the data without the key."""
-        state = self._digest_state.copy()
-        state.update(data)
-        return state.hexdigest()
 
     def seal(self, data: bytes) -> bytes:
         """Return 64 hex digits that only a holder of the key can compute."""

@@ -70,6 +70,7 @@ class AuditLog:
         self._waiters_by_loop: dict[asyncio.AbstractEventLoop, LoopWaiters] = {}
         self._lock = threading.Lock()
         self._key: AuditKey | None = None
+        self._canonical = codec.encoder(is_canonical=True)
 
     async def open(self) -> None:
         """Open the log and recover from a crash.
@@ -111,10 +112,10 @@ class AuditLog:
     def digest(self, arguments: Mapping[str, Any] | None) -> tuple[str, int]:
         """Return a keyed digest of arguments and their size as JSON."""
         try:
-            data = codec.canonical(arguments or {})
+            data = self._canonical(arguments or {})
         except Exception:  # not JSON, or endless
-            data = codec.canonical(to_plain(arguments))
-        return (self._key or self._load_key()).digest(data), len(data)
+            data = self._canonical(to_plain(arguments))
+        return (self._key or self._load_key()).digest(data).hexdigest(), len(data)
 
     def _load_key(self) -> AuditKey:
         try:
