@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ from toolcrib.dispatch.calls import Call
 from toolcrib.errors import AuditUnavailableError, ConfigurationError
 from toolcrib.policy.audit.checkpoints import AuditKey
 from toolcrib.policy.audit.files import explain_damage, is_temporary, refuse_export, unusable_file
-from toolcrib.policy.audit.record import Entry, Redaction, encode_entry, to_plain
+from toolcrib.policy.audit.record import Redaction, encode_entry, to_plain
 from toolcrib.policy.audit.writer import RecordWriter
 from toolcrib.state.base import StateDamaged
 from toolcrib.validation import codec
@@ -137,7 +138,7 @@ class AuditLog:
         waiters = self._waiters
         if waiters is None or waiters.loop is not loop:
             waiters = self._waiters_of(loop)
-        item = QueuedRecord(encode_entry(self._wall(), entry), waiters, future)
+        item = QueuedRecord(self._wall(), entry, waiters, future)
         if self._thread.is_failing:
             future.set_result(False)
             self._thread.put(item, are_late=True)
@@ -153,7 +154,7 @@ class AuditLog:
 
     def note(self, entry: dict[str, Any]) -> None:
         """Record an entry without waiting for it."""
-        self._thread.put(QueuedRecord(encode_entry(self._wall(), entry), None, None))
+        self._thread.put(QueuedRecord(self._wall(), entry, None, None))
 
     # --- calls ---
 
@@ -265,19 +266,16 @@ def _ignore_result(opened: asyncio.Future[None]) -> None:
         opened.exception()
 
 
+@dataclass(slots=True, eq=False)
 class QueuedRecord:
-    """An entry, and the future that waits for it."""
+    """The facts of a record, which the thread encodes, and the future that waits for it."""
 
-    __slots__ = ("deadline", "entry", "future", "is_late", "waiters")
-
-    def __init__(
-        self, entry: Entry, waiters: LoopWaiters | None, future: asyncio.Future[bool] | None
-    ) -> None:
-        self.entry = entry
-        self.waiters = waiters
-        self.future = future
-        self.deadline = 0.0
-        self.is_late = False
+    wall: float
+    facts: dict[str, Any]
+    waiters: LoopWaiters | None
+    future: asyncio.Future[bool] | None
+    deadline: float = 0.0
+    is_late: bool = False
 
 
 class LoopWaiters:
@@ -489,7 +487,7 @@ class WriterThread:
         try:
             if pending or self._has_failed:
                 # Those of a write that failed are still with the writer.
-                self._writer.write([item.entry for item in pending[given:]])
+                self._writer.write([encode_entry(item.wall, item.facts) for item in pending[given:]])
                 self._pending = []
                 self._succeed(pending)
                 self._checked_at = time.monotonic()

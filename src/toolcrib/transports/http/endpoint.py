@@ -13,8 +13,8 @@ from urllib.parse import parse_qs
 from weakref import WeakSet
 
 from toolcrib.errors import ConfigurationError
-from toolcrib.protocol import Engine, Reply
-from toolcrib.protocol.calls import MAX_RUNNING, PendingRequest, ToolCall
+from toolcrib.protocol import Engine, PendingRequest, Reply
+from toolcrib.protocol.calls import MAX_RUNNING, ToolCall
 from toolcrib.protocol.messages import RETRY_AFTER, VERSION, RPCError
 from toolcrib.protocol.modern import REPEATED, is_marked, is_modern_header
 from toolcrib.protocol.subscriptions import Subscription
@@ -130,32 +130,15 @@ class Endpoint:
 
     def handle(self, request: Request) -> Reply | PendingResponse:
         """Return the response to a request that was admitted."""
-        if not request.is_admitted:
-            raise PermissionError("a request has to be admitted before it is handled")
-        if not request.head.is_post:
-            response = self._handle_others(request)
-            if response is not None:
-                return response
-            request.head.is_post = True
-        if self.is_draining:
-            return self.busy()
-        if self.auth is not None:
-            request.issue_challenge = self.auth.challenge
-        if b"mcp-session-id" in request.head.headers and not _is_modern(request.body):
-            refused = self._find_session(request)
-            if refused is not None:
-                return refused
-        engine = self.engine
-        pending = engine.receive(request.body, request)
-        request.body = b""  # it was read; the response may take its time
-        if isinstance(pending, Reply):
+        engine, pending = self.engine, self._handle_early(request)
+        if pending is None:
+            pending = engine.receive(request.body, request)
+            request.body = b""  # it was read; the response may take its time
+            if engine.running >= MAX_RUNNING and isinstance(pending, PendingRequest):
+                pending.refuse()
+                return self.busy()
+        if not isinstance(pending, PendingRequest):
             return pending
-        if engine.running >= MAX_RUNNING:
-            pending.refuse()
-            return self.busy()
-        return self._start(pending, request)
-
-    def _start(self, pending: PendingRequest, request: Request) -> Reply | PendingResponse:
         starter = self.starter
         if starter is None:
             starter = self.starter = EagerStarter()
@@ -168,11 +151,28 @@ class Endpoint:
         request.pending, request.outcome = pending, outcome
         return self._watch(request, request) if isinstance(pending, Subscription) else request
 
+    def _handle_early(self, request: Request) -> Reply | PendingResponse | PendingRequest | None:
+        """Handle a request that has no message for the engine, or is refused."""
+        if not request.is_admitted:
+            raise PermissionError("a request has to be admitted before it is handled")
+        if not request.head.is_post:
+            response = self._handle_others(request)
+            if response is not None:
+                return response
+            request.head.is_post = True
+        if self.is_draining:
+            return self.busy()
+        if self.auth is not None:
+            request.issue_challenge = self.auth.challenge
+        if b"mcp-session-id" in request.head.headers and not _is_modern(request.body):
+            return self._find_session(request)
+        return None
+
     def busy(self) -> Response:
         message = "The server is stopping or busy: try again later"
         return error_response(503, message, RETRY_AFTER, closes=self.is_draining)
 
-    def _handle_others(self, request: Request) -> Reply | PendingResponse | None:
+    def _handle_others(self, request: Request) -> Reply | PendingResponse | PendingRequest | None:
         """Return the response to a request that is not a POST of a message; None if it is one."""
         head = request.head
         if head.path != self.path and head.path != self.path + "/":
@@ -230,7 +230,7 @@ class Endpoint:
         request.inflight = session.inflight
         return None
 
-    def _get_or_delete(self, request: Request) -> Reply | PendingResponse:
+    def _get_or_delete(self, request: Request) -> Reply | PendingResponse | PendingRequest:
         head = request.head
         if is_modern_header(head.headers):
             return error_response(405, "Only POST is allowed", _POST_ONLY)
@@ -275,14 +275,14 @@ class Endpoint:
             return error_response(403, message, self.auth.challenge(scopes) if self.auth is not None else ())
         return self._watch(SessionStreamResponse(session, *found), request)
 
-    def _delete(self, request: Request) -> Reply | PendingResponse:
+    def _delete(self, request: Request) -> Reply | PendingResponse | PendingRequest:
         refused = self._find_session(request)
         if refused is not None:
             return refused
         if request.session is None:
             return error_response(400, "Missing Mcp-Session-Id header")
         if (shared := self.engine.sessions.shared) is not None:
-            return self._start(shared.end(request.session, request), request)
+            return shared.end(request.session, request)
         self.engine.sessions.end(request.session)
         return Response(200)
 

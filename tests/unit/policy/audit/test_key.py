@@ -25,9 +25,9 @@ def write_key(path: Path, text: str, mode: int = 0o600) -> Path:
 
 def test_digests_and_seals_are_of_the_key_and_unlike_each_other() -> None:
     one, other = AuditKey(b"a" * 32), AuditKey(b"b" * 32)
-    assert len(one.digest(b"x")) == 32
-    assert one.digest(b"x") == one.digest(b"x") != other.digest(b"x")
-    assert one.digest(b"x") != one.digest(b"y")
+    assert len(one.digest(b"x").hexdigest()) == 32
+    assert one.digest(b"x").hexdigest() == one.digest(b"x").hexdigest() != other.digest(b"x").hexdigest()
+    assert one.digest(b"x").hexdigest() != one.digest(b"y").hexdigest()
     assert len(one.seal(b"x")) == 64
     assert one.is_seal(b"x", one.seal(b"x"))
     assert not one.is_seal(b"x", other.seal(b"x"))
@@ -36,7 +36,7 @@ def test_digests_and_seals_are_of_the_key_and_unlike_each_other() -> None:
 
 def test_digests_and_seals_stay_what_they_are_from_release_to_release() -> None:
     secret = AuditKey(b"k" * 32)
-    assert secret.digest(b"{}") == "d7c6b620d37be6e1716c6c4550690490"
+    assert secret.digest(b"{}").hexdigest() == "d7c6b620d37be6e1716c6c4550690490"
     assert secret.seal(b"{}") == b"34d37c64b50138dc3c1582d03bfd379955cf954629087398daea8feddb75725d"
 
 
@@ -50,7 +50,7 @@ def test_a_key_is_made_once_and_kept(tmp_path: Path) -> None:
     again = key.create_key(log, None)
     found = key.find_key(log, None)
     assert found is not None
-    assert made.digest(b"x") == again.digest(b"x") == found.digest(b"x")
+    assert made.digest(b"x").hexdigest() == again.digest(b"x").hexdigest() == found.digest(b"x").hexdigest()
     assert [path.name for path in log.parent.iterdir()] == ["audit.db.key"]
 
 
@@ -60,7 +60,7 @@ def test_processes_that_create_a_key_at_once_get_the_same(tmp_path: Path) -> Non
 
     def make() -> None:
         start.wait()
-        made.append(key.create_key(tmp_path / "audit.db", None).digest(b"x"))
+        made.append(key.create_key(tmp_path / "audit.db", None).digest(b"x").hexdigest())
 
     threads = [threading.Thread(target=make) for _ in range(8)]
     for thread in threads:
@@ -86,7 +86,7 @@ def test_a_key_is_created_although_its_temporary_file_is_gone(
     made = key.create_key(tmp_path / "audit.db", None)
     found = key.find_key(tmp_path / "audit.db", None)
     assert found is not None
-    assert made.digest(b"x") == found.digest(b"x")
+    assert made.digest(b"x").hexdigest() == found.digest(b"x").hexdigest()
     assert os.listdir(tmp_path) == ["audit.db.key"]
 
 
@@ -105,7 +105,7 @@ def test_a_new_key_and_its_folder_are_synced(tmp_path: Path, monkeypatch: pytest
 def test_only_the_beginning_of_a_long_file_is_the_key(tmp_path: Path) -> None:
     found = key.find_key(tmp_path / "audit.db", write_key(tmp_path / "key", "k" * 5000))
     assert found is not None
-    assert found.digest(b"") == AuditKey(b"k" * 4096).digest(b"")
+    assert found.digest(b"").hexdigest() == AuditKey(b"k" * 4096).digest(b"").hexdigest()
 
 
 def test_space_around_a_key_does_not_matter(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_space_around_a_key_does_not_matter(tmp_path: Path) -> None:
     other = key.find_key(tmp_path / "x", write_key(tmp_path / "other", "\n " + "k" * 32 + " \n"))
     assert one is not None
     assert other is not None
-    assert one.digest(b"") == other.digest(b"")
+    assert one.digest(b"").hexdigest() == other.digest(b"").hexdigest()
 
 
 @pytest.mark.parametrize("mode", [0o604, 0o602, 0o601, 0o644, 0o666])
@@ -161,7 +161,7 @@ def test_the_key_comes_from_the_environment_without_a_key_file(
     assert verify(path).is_keyed
     named = key.find_key(path, write_key(tmp_path / "key", "f" * 32))
     assert named is not None
-    assert named.digest(b"") == AuditKey(b"f" * 32).digest(b"")
+    assert named.digest(b"").hexdigest() == AuditKey(b"f" * 32).digest(b"").hexdigest()
     monkeypatch.delenv("TOOLCRIB_AUDIT_KEY")
     assert not verify(path).is_keyed
 
@@ -170,7 +170,7 @@ def test_a_key_in_the_environment_may_be_any_bytes(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("TOOLCRIB_AUDIT_KEY", os.fsdecode(b"\xff" * 32))
     found = key.find_key(tmp_path / "audit.db", None)
     assert found is not None
-    assert found.digest(b"") == AuditKey(b"\xff" * 32).digest(b"")
+    assert found.digest(b"").hexdigest() == AuditKey(b"\xff" * 32).digest(b"").hexdigest()
 
 
 @pytest.mark.parametrize("kept", ["audit.db", "audit.db.checkpoints"])

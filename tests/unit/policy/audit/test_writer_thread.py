@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.records.audit_logs import calls, entries, gap_counts, make_audit, make_writer
+from tests.support.records.audit_logs import NOON, calls, gap_counts, make_audit, make_writer
 from toolcrib.policy.audit import AuditLog
 from toolcrib.policy.audit import log as log_module
 from toolcrib.policy.audit.log import MAX_GATHERED, LoopWaiters, QueuedRecord, WriterThread
@@ -22,6 +22,7 @@ from toolcrib.policy.audit.writer import RecordWriter
 from toolcrib.state.base import StateDamaged, StateUnavailable
 
 WAIT_S = 5.0
+FACTS = {"id": "c1", "principal": "key:ana", "tool": "tool_1", "outcome": "ok"}
 
 
 class Turns:
@@ -72,7 +73,7 @@ class Room:
     def take(self, count: int = 1) -> list[asyncio.Future[bool]]:
         futures = [self._loop.create_future() for _ in range(count)]
         for future in futures:
-            self.waiters.add(QueuedRecord(entries(1)[0], self.waiters, future))
+            self.waiters.add(QueuedRecord(NOON, FACTS, self.waiters, future))
         return futures
 
 
@@ -94,7 +95,7 @@ async def test_a_late_record_is_counted_before_it_is_written(tmp_path: Path) -> 
 
     thread.queue = Queue()
     future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-    thread.put(QueuedRecord(entries(1)[0], None, future), are_late=True)
+    thread.put(QueuedRecord(NOON, FACTS, None, future), are_late=True)
     await asyncio.wrap_future(thread.request("close"))
     assert known == [1]
 
@@ -242,7 +243,9 @@ class Bench:
         raise self.error
 
     def add(self, count: int = 1) -> None:
-        self.thread.queue.extend(QueuedRecord(entry, None, None) for entry in entries(count))
+        self.thread.queue.extend(
+            QueuedRecord(NOON, {"id": f"c{number}"}, None, None) for number in range(1, count + 1)
+        )
 
     def turn(self, error: Exception | None = None) -> float | None:
         self.error = error
@@ -375,8 +378,8 @@ def test_failures_are_logged_once_a_minute(bench: Bench, caplog: pytest.LogCaptu
 
 def test_a_record_is_counted_as_late_once(bench: Bench) -> None:
     loop = asyncio.new_event_loop()
-    waiting = QueuedRecord(entries(1)[0], None, loop.create_future())
-    bench.thread.mark_late([waiting, QueuedRecord(entries(1)[0], None, None)])
+    waiting = QueuedRecord(NOON, FACTS, None, loop.create_future())
+    bench.thread.mark_late([waiting, QueuedRecord(NOON, FACTS, None, None)])
     assert bench.writer.gap.late == 1
     bench.thread.mark_late([waiting])
     assert bench.writer.gap.late == 1
@@ -389,7 +392,7 @@ def test_records_during_a_failure_are_late_and_reported(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop = asyncio.new_event_loop()
-    bench.thread.queue.extend(QueuedRecord(entry, None, loop.create_future()) for entry in entries(2))
+    bench.thread.queue.extend(QueuedRecord(NOON, FACTS, None, loop.create_future()) for _ in range(2))
     bench.turn(FULL)
     bench.turn(FULL)
     assert bench.writer.gap.late == 2
@@ -499,13 +502,10 @@ async def test_records_that_arrive_during_closing_are_written(
 async def test_waiters_of_one_loop_are_woken_together(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     loop = asyncio.get_running_loop()
     desks = [LoopWaiters(loop, 5.0, bench.thread) for _ in range(2)]
-    items = [
-        QueuedRecord(entry, desks[number % 2], loop.create_future())
-        for number, entry in enumerate(entries(6))
-    ]
+    items = [QueuedRecord(NOON, FACTS, desks[number % 2], loop.create_future()) for number in range(6)]
     woken: list[tuple[Any, ...]] = []
     monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *call: woken.append(call))
-    log_module._resolve_all([*items, QueuedRecord(entries(1)[0], None, None)], True)
+    log_module._resolve_all([*items, QueuedRecord(NOON, FACTS, None, None)], True)
     assert [(call[1:], call[0].__self__) for call in woken] == [
         ((items[0::2], True), desks[0]),
         ((items[1::2], True), desks[1]),
