@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from tests.support.clients.raw_http_client import request
+from tests.support.records.key_files import Keys
 from tests.support.servers.http_servers import HTTP_STACKS, serving
 from toolcrib import Context, MCPServer, ToolNotFoundError
 from toolcrib.context import Principal
 from toolcrib.logs import LineHandler, make_formatter
 from toolcrib.policy import Audit, Auth, Policy
-from toolcrib.policy.auth.api_keys import KeyFile
 
 pytestmark = pytest.mark.row("H4")
 
@@ -167,7 +167,7 @@ async def test_callers_tools_and_their_errors_cannot_forge_a_record(log: Log, tm
 
 @pytest.mark.parametrize("http_stack", HTTP_STACKS)
 def test_clients_cannot_forge_a_record_over_http(log: Log, tmp_path: Path, http_stack: str) -> None:
-    key = KeyFile(tmp_path / "keys.json").create("ana")[0]
+    key = Keys(tmp_path / "keys.json").create("ana")[0]
     auth = Auth(keys=tmp_path / "keys.json", max_failures="100000/s")
     server = make_server(Policy(auth=auth), log_arguments=True)
     statuses = set()

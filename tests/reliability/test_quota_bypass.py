@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.records.key_files import Keys
 from tests.support.servers.http_servers import HTTP_STACKS, serving
 from tests.wire.cases import NEWEST_LEGACY, call, encode, legacy
 from tests.wire.sending import post_modern
@@ -16,7 +17,6 @@ from toolcrib import MCPServer
 from toolcrib.content import Result
 from toolcrib.context import Principal
 from toolcrib.policy import Auth, Limit, Policy
-from toolcrib.policy.auth import KeyFile
 
 pytestmark = pytest.mark.row("D6")
 
@@ -95,7 +95,7 @@ async def test_d6_new_sessions_share_a_count() -> None:
 def test_d6_over_http_neither_session_nor_address_nor_spelling_is_a_new_caller(
     http_stack: str, tmp_path: Path
 ) -> None:
-    keys = KeyFile(tmp_path / "keys.json")
+    keys = Keys(tmp_path / "keys.json")
     secrets = {name: keys.create(name)[0] for name in ("ana", "ben")}
     policy = Policy(limits=[Limit(rate="4/24h", per="principal")], auth=Auth(keys=tmp_path / "keys.json"))
     server = MCPServer("limited", policy=policy)

@@ -39,9 +39,10 @@ sys.addaudithook(look)
 """
 WRITERS = {
     "the keys file": """\
-from toolcrib.policy.auth.api_keys import KeyFile
-KeyFile(folder / "keys.json").create("ana")
-KeyFile(folder / "keys.json").revoke("ana")
+from toolcrib.policy.auth.api_keys import KeyFile, create_key
+from toolcrib.state.base import run_now
+run_now(create_key(KeyFile(folder / "keys.json"), "ana"))
+run_now(KeyFile(folder / "keys.json").revoke("ana"))
 """,
     "the key of an audit log": """\
 from toolcrib.policy.audit.checkpoints import create_key

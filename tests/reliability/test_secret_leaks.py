@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from tests.support.clients.raw_http_client import Response, request
+from tests.support.records.key_files import Keys
 from tests.support.records.otel_recorder import Traces, open_traces
 from tests.support.servers.http_servers import Served, serving
 from toolcrib import MCPServer, ToolError
 from toolcrib.logs import LineHandler, make_formatter
 from toolcrib.policy import Audit, Auth, Limit, Policy, Rule, Telemetry
-from toolcrib.policy.auth.api_keys import KeyFile
 
 pytestmark = pytest.mark.row("H3")
 
@@ -135,7 +135,7 @@ class Scene:
 def scene(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     http_stack, file = request.param
     monkeypatch.setenv("SHOP_DB_PASSWORD", IN_VARIABLE)
-    key = KeyFile(tmp_path / "keys.json").create("ana", ["metrics:read"])[0]
+    key = Keys(tmp_path / "keys.json").create("ana", ["metrics:read"])[0]
     policy = Policy(
         rules=[Rule(deny=["hidden"])],
         limits=[Limit(tools=["rare"], daily=1)],

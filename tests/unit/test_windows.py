@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from tests.support.records.key_files import Keys
 from toolcrib.cli import app, questions, reload, workers
 from toolcrib.policy.audit import checkpoints
 from toolcrib.policy.auth import api_keys
@@ -39,7 +40,7 @@ def _nt(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_nt")
 def test_modes_of_files_mean_nothing(tmp_path: Path) -> None:
-    keys = api_keys.KeyFile(tmp_path / "keys.json")
+    keys = Keys(tmp_path / "keys.json")
     keys.create("ana")
     key, database = tmp_path / "audit.key", tmp_path / "state.db"
     key.write_bytes(b"k" * 32)

@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from tests.support.records.key_files import Keys
 from tests.support.servers.serve_process import Serving
 from toolcrib.policy.audit import open_log
-from toolcrib.policy.auth.api_keys import KeyFile
 
 TOOLS = '''
 import os
@@ -70,7 +70,7 @@ def call(serving: Serving, key: str | None, name: str, **params: Any) -> Any:
 def test_workers_count_record_and_confirm_as_one(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS)
     (tmp_path / "toolcrib.toml").write_text(SETTINGS)
-    key, _ = KeyFile(tmp_path / "keys.json").create("ana")
+    key, _ = Keys(tmp_path / "keys.json").create("ana")
     with Serving("toolcrib.toml", cwd=tmp_path) as serving:
         assert serving.info["workers"] == 2
         assert serving.post({"jsonrpc": "2.0", "id": 1, "method": "ping"})[0] == 401
@@ -132,7 +132,7 @@ def test_wrong_keys_are_counted_once_for_all_workers(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS)
     auth = '[auth]\nkeys = "keys.json"\nmax_failures = "4/h"\nrequests = "1000/s"\n'
     (tmp_path / "toolcrib.toml").write_text('[server]\ntargets = ["tools.py"]\n' + auth)
-    key, _ = KeyFile(tmp_path / "keys.json").create("ana")
+    key, _ = Keys(tmp_path / "keys.json").create("ana")
     with Serving("--workers", "2", cwd=tmp_path) as serving:
         statuses = Counter(serving.post({}, x_api_key=f"wrong-{number}")[0] for number in range(40))
         assert statuses == {401: 4, 429: 36}

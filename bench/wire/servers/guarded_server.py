@@ -15,7 +15,8 @@ from typing import Any
 from bench.wire.servers import HOST, add, echo
 from toolcrib import MCPServer
 from toolcrib.policy import Audit, Auth, Limit, Policy, Rule
-from toolcrib.policy.auth import KeyFile
+from toolcrib.policy.auth.api_keys import KeyFile, create_key
+from toolcrib.state.base import run_now
 
 KEYS = "keys.json"
 
@@ -42,7 +43,7 @@ def make_policy(home: Path) -> Policy:
 def main() -> None:
     home = Path(sys.argv[-1])
     if sys.argv[1] == "key":
-        print(json.dumps({"key": KeyFile(home / KEYS).create("bench")[0]}))
+        print(json.dumps({"key": run_now(create_key(KeyFile(home / KEYS), "bench"))[0]}))
         return
     server: Any = MCPServer("bench", search="never", policy=make_policy(home))
     for function in (add, echo):

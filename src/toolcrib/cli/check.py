@@ -23,6 +23,7 @@ from toolcrib.cli.text import NAME_STYLE, STATE_STYLES, count_findings, safe, su
 from toolcrib.config import FILE_NAME, Config, load_config
 from toolcrib.errors import ConfigurationError, Finding
 from toolcrib.registry.selection import count_kinds, label_of
+from toolcrib.state.base import run_now
 
 EXAMPLES = """
 toolcrib check                     the targets of toolcrib.toml
@@ -193,12 +194,12 @@ def _explain(code: str, terminal: Terminal) -> int:
 def _check_key_file(loaded: Loaded) -> Iterator[Finding]:
     """Warn of a key file that `serve` could not read; it need not be on the machine that runs the check."""
     policy = None if loaded.server.enforcer is None else loaded.server.enforcer.policy
-    if policy is None or policy.auth is None or policy.auth.keys is None:
+    if policy is None or policy.auth is None or policy.auth.keys is None or policy.auth.keys_in_state:
         return
     from toolcrib.policy.auth.api_keys import KeyFile  # delayed: most policies have no key file
 
     try:
-        KeyFile(policy.auth.keys).entries()
+        run_now(KeyFile(policy.auth.keys).read())
     except ConfigurationError as error:
         for found in config_findings(policy.error_from("auth.keys", error)):
             yield replace(found, level="warning", message=f"{found.message}: serve will not start")

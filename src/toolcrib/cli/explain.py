@@ -10,18 +10,20 @@ from typing import Any
 import click
 
 from toolcrib.cli.call import convert_arguments, parse_object, parse_pairs
+from toolcrib.cli.keys import Keys
 from toolcrib.cli.load import find_unused_policy, load, load_named
 from toolcrib.cli.options import Command, CommandError, json_option, target_option
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.table import NAME, Column, print_table
 from toolcrib.cli.text import STATE_STYLES, Styled, join, one_line, style, style_state, suggest
 from toolcrib.component import Component
+from toolcrib.config import load_default_config
 from toolcrib.config.settings import Policy
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError, InvalidArgumentsError
 from toolcrib.policy.access import Access
 from toolcrib.policy.access.explain import Explanation, Verdict, decided_by, explain
-from toolcrib.policy.auth.api_keys import KeyFile, State
+from toolcrib.policy.auth.api_keys import State, state_of
 from toolcrib.registry.selection import LIST_NAMES, label_of
 
 EXAMPLES = """
@@ -129,12 +131,13 @@ def _find_principal(
     kind, _, name = who.partition(":")
     if kind == "role" or not who.strip():
         raise CommandError(f"'{who}' is not a caller", "use --as key:NAME --role ROLE")
-    if kind == "key" and auth is not None and auth.keys is not None and not os.path.exists(auth.keys):
+    is_key = kind == "key" and auth is not None and auth.keys is not None
+    if is_key and auth is not None and not auth.keys_in_state and not os.path.exists(auth.keys or ""):
         text = f"no key file {auth.keys}: roles and scopes of {who} are those of --role and --scope"
         terminal.message("note", text)
-    elif kind == "key" and auth is not None and auth.keys is not None:
+    elif is_key and auth is not None:
         try:
-            entries = KeyFile(auth.keys).entries()
+            entries = Keys.open(auth.keys, load_default_config().state).read()
         except ConfigurationError as error:
             raise policy.error_from("auth.keys", error) from None
         keys = [key for key in entries if key.name == name]
@@ -142,9 +145,9 @@ def _find_principal(
             hint = suggest(name, [key.name for key in entries])
             raise CommandError(f"No key '{name}' in {auth.keys}", hint)
         now_s = time.time()
-        key = next((key for key in keys if key.state(now_s) == "active"), keys[-1])
+        key = next((key for key in keys if state_of(key, now_s) == "active"), keys[-1])
         principal = Principal(who, frozenset({*scopes, *key.scopes}), frozenset({*roles, *key.roles}))
-        return principal, key.state(now_s)
+        return principal, state_of(key, now_s)
     labels = [] if auth is None else [item.label for item in auth.oauth]
     if who not in ("local", "anonymous") and kind not in ("key", "oauth", *labels):
         hint = "callers are: local, anonymous, key:NAME, oauth:SUBJECT"

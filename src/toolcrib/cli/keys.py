@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -18,14 +19,25 @@ from toolcrib.cli.output import Terminal, shorten_paths
 from toolcrib.cli.table import NAME, Column, print_table
 from toolcrib.cli.text import STATE_STYLES, format_time, suggest
 from toolcrib.config import FILE_NAME, Config, load_default_config
+from toolcrib.errors import ConfigurationError
 from toolcrib.policy.auth.api_keys import (
     PREFIX,
     InvalidKeyError,
-    Key,
     KeyFile,
     NameTakenError,
+    create_key,
+    hash_secret,
     is_complete_key,
+    state_of,
+    to_json,
 )
+from toolcrib.state import sqlite_path
+from toolcrib.state.base import Key, KeyStore, StateUnavailable, run_now
+
+if TYPE_CHECKING:
+    from toolcrib.state.sqlite.state import SQLiteState
+
+T = TypeVar("T")
 
 DEFAULT_FILE = "toolcrib.keys.json"
 DEFAULT_LIFETIME = "90d"
@@ -54,18 +66,59 @@ _COLUMNS = (
 def keys() -> None:
     """Create, list and revoke API keys for HTTP callers.
 
-    The key file holds hashes, not keys. It is --file, else `keys` under [auth] in toolcrib.toml, else
-    toolcrib.keys.json in the current folder.
+    They are kept as hashes: in --file, else where `keys` under [auth] in toolcrib.toml says (a file, or
+    "state" for the database of [state] url), else in toolcrib.keys.json in the current folder.
     """
 
 
-def _open(given: str | None, config: Config | None = None) -> tuple[KeyFile, bool]:
-    """Return the key file, and whether the configuration of the current folder uses it."""
-    policy = (config or load_default_config()).policy
-    named = None if policy is None or policy.auth is None else policy.auth.keys
-    path = Path(given).expanduser() if given else Path(named or DEFAULT_FILE)
+class Keys:
+    """The keys in a file, or in the database of `[state] url`."""
+
+    def __init__(self, store: KeyStore, place: str, state: SQLiteState | None = None) -> None:
+        self.store = store
+        self.place = place
+        self._state = state
+
+    @classmethod
+    def open(cls, keys: Path | str | None, state_url: str | None) -> Keys:
+        """Open what `[auth] keys` names. Raises ConfigurationError."""
+        if str(keys) != "state":
+            path = Path(keys or DEFAULT_FILE)
+            return cls(KeyFile(path), str(path))
+        from toolcrib.state.sqlite.state import SQLiteState  # delayed: loads SQLite
+
+        if state_url is None or (database := sqlite_path(state_url)) is None:
+            hint = 'name a database: [state]\n    url = "sqlite:///state.db"'
+            raise ConfigurationError("there is no database for keys", key="state.url", hint=hint)
+        state = SQLiteState(database)
+        return cls(state.keys, str(database), state)
+
+    def run(self, method: Coroutine[Any, Any, T]) -> T:
+        """Return the result of a method of the store."""
+        return run_now(method) if self._state is None else asyncio.run(self._finish(method, self._state))
+
+    async def _finish(self, method: Coroutine[Any, Any, T], state: SQLiteState) -> T:
+        try:
+            return await method
+        except StateUnavailable as error:
+            raise CommandError(f"Cannot use the keys: {error}") from None
+        finally:
+            await state.close()
+
+    def read(self) -> Sequence[Key]:
+        found = self.run(self.store.read())
+        return () if found is None else found[1]
+
+
+def _open(given: str | None, config: Config | None = None) -> tuple[Keys, bool]:
+    """Return the keys, and whether the configuration of the current folder uses them."""
+    config = config or load_default_config()
+    named = None if config.policy is None or config.policy.auth is None else config.policy.auth.keys
+    if given is None:
+        return Keys.open(named, config.state), named is not None
+    path = Path(given).expanduser()
     is_configured = named is not None and os.path.realpath(named) == os.path.realpath(path)
-    return KeyFile(path), is_configured
+    return Keys(KeyFile(path), str(path)), is_configured
 
 
 def file_option(function: F) -> F:
@@ -101,30 +154,30 @@ def create(
     Rules know its holder as `key:NAME`. Running servers accept it within a second.
     """
     config = load_default_config()
-    key_file, is_configured = _open(file, config)
+    keys, is_configured = _open(file, config)
     now_s = time.time()
     if expires_s <= now_s:
         raise CommandError("The time of --expires is in the past", "use a duration or a date")
     try:
-        secret, key = key_file.create(name, scopes, roles, None if expires_s == inf else expires_s)
+        expires = None if expires_s == inf else expires_s
+        secret, key = keys.run(create_key(keys.store, name, scopes, roles, expires))
     except (NameTakenError, InvalidKeyError) as error:
         revoke_it = f"choose another name, or revoke that key: {_command('revoke', name, file)}"
         hint = revoke_it if isinstance(error, NameTakenError) else None
         raise CommandError(str(error), hint) from None
     try:
         if as_json:
-            path = str(key_file.path)
-            terminal.json({"secret": secret, "key": _to_json(key, now_s), "file": path})
+            terminal.json({"secret": secret, "key": _to_json(key, now_s), "file": keys.place})
         else:
             terminal.echo(secret)
     except OSError:
-        key_file.revoke(key.id)  # it could not be shown
+        keys.run(keys.store.revoke(key.id))  # it could not be shown
         raise
     if not as_json:
-        _print_created(key_file, key, now_s, terminal)
+        _print_created(keys, key, now_s, terminal)
         _print_example(config, terminal)
     if not is_configured:
-        used = _name(key_file)
+        used = _name(keys)
         value = json.dumps(used, ensure_ascii=False)
         code = f"or in code: Policy(auth=Auth(keys={value}))"
         hint = f"to require keys, add this to {FILE_NAME}:\n    [auth]\n    keys = {value}\n{code}"
@@ -137,15 +190,15 @@ def create(
 @json_option
 def list_keys(terminal: Terminal, file: str | None, as_json: bool) -> int:
     """List the keys with their scopes, roles and expiry."""
-    key_file, _ = _open(file)
+    keys, _ = _open(file)
     now_s = time.time()
-    entries = key_file.entries()
+    entries = keys.read()
     if as_json:
-        terminal.json({"file": str(key_file.path), "keys": [_to_json(key, now_s) for key in entries]})
+        terminal.json({"file": keys.place, "keys": [_to_json(key, now_s) for key in entries]})
     elif entries:
         print_table(_COLUMNS, [_row(key, now_s) for key in entries], terminal)
     else:
-        terminal.message("note", f"no keys in {_name(key_file)}", _command("create", "NAME", file))
+        terminal.message("note", f"no keys in {_name(keys)}", _command("create", "NAME", file))
     return 0
 
 
@@ -159,21 +212,23 @@ def revoke(terminal: Terminal, name: str, file: str | None, as_json: bool) -> in
     Running servers refuse it within a second. The key itself is accepted instead of its name, for a key that
     was found somewhere.
     """
-    key_file, _ = _open(file)
+    keys, _ = _open(file)
     if name.startswith(PREFIX) and not is_complete_key(name):
         raise CommandError("Incomplete or mistyped key", "give its name, or the whole key")
-    try:
-        revoked = key_file.revoke(name)
-    except LookupError:
-        entries = [key for key in key_file.entries() if key.revoked is None]
-        if name.startswith(PREFIX):
-            raise CommandError(f"This key is not in {_name(key_file)}", "try another file: --file") from None
-        hint = suggest(name, [key.name for key in entries])
-        raise CommandError(f"Unknown key: {name}", hint or f"{_name(key_file)} has no active key") from None
+    word = hash_secret(name) if name.startswith(PREFIX) else name
+    _, revoked = keys.run(keys.store.revoke(word))
+    if not revoked:
+        entries = keys.read()
+        if not any(word in (key.name, key.hash, key.id) for key in entries):
+            if word != name:
+                raise CommandError(f"This key is not in {_name(keys)}", "try another file: --file")
+            valid = [key.name for key in entries if key.revoked_ms is None]
+            hint = suggest(name, valid) or f"{_name(keys)} has no active key"
+            raise CommandError(f"Unknown key: {name}", hint)
     if as_json:
         now_s = time.time()
         shown = [_to_json(key, now_s) for key in revoked]
-        terminal.json({"file": str(key_file.path), "revoked": shown})
+        terminal.json({"file": keys.place, "revoked": shown})
     elif revoked:
         names = " and ".join(f"'{key.name}' ({key.id})" for key in revoked)
         terminal.message("note", f"revoked {names}; running servers refuse it within a second")
@@ -182,9 +237,9 @@ def revoke(terminal: Terminal, name: str, file: str | None, as_json: bool) -> in
     return 0
 
 
-def _print_created(key_file: KeyFile, key: Key, now_s: float, terminal: Terminal) -> None:
-    expiry = "never" if key.expires is None else f"{format_time(key.expires, now_s)} UTC"
-    terminal.message("note", f"key '{key.name}' ({key.id}) added to {_name(key_file)}; expires: {expiry}")
+def _print_created(keys: Keys, key: Key, now_s: float, terminal: Terminal) -> None:
+    expiry = "never" if key.expires_ms is None else f"{format_time(key.expires_ms / 1000, now_s)} UTC"
+    terminal.message("note", f"key '{key.name}' ({key.id}) added to {_name(keys)}; expires: {expiry}")
     for noun, words in (("scopes", key.scopes), ("roles", key.roles)):
         if words:
             terminal.message("note", f"{noun}: {', '.join(words)}")
@@ -201,8 +256,8 @@ def _print_example(config: Config, terminal: Terminal) -> None:
     terminal.message("note", f"{text}:\n    {json.dumps(config.name or 'toolcrib')}: {json.dumps(entry)}")
 
 
-def _name(key_file: KeyFile) -> str:
-    return shorten_paths(str(key_file.path))
+def _name(keys: Keys) -> str:
+    return shorten_paths(keys.place)
 
 
 def _row(key: Key, now_s: float) -> tuple[str, ...]:
@@ -212,14 +267,14 @@ def _row(key: Key, now_s: float) -> tuple[str, ...]:
         f"{key.prefix}...",
         ", ".join(key.scopes) or "-",
         ", ".join(key.roles) or "-",
-        format_time(key.created),
-        "never" if key.expires is None else format_time(key.expires, now_s),
-        key.state(now_s),
+        format_time(key.created_ms / 1000),
+        "never" if key.expires_ms is None else format_time(key.expires_ms / 1000, now_s),
+        state_of(key, now_s),
     )
 
 
 def _to_json(key: Key, now_s: float) -> dict[str, Any]:
-    return {**key.to_json(), "state": key.state(now_s)}
+    return {**to_json(key), "state": state_of(key, now_s)}
 
 
 def _command(command: str, word: str, file: str | None) -> str:

@@ -18,7 +18,7 @@ from toolcrib.config.settings import Fleet, Policy, Tasks
 from toolcrib.errors import ConfigurationError, Finding, Level, suggest
 from toolcrib.options import MAX_TIMEOUT_S, MIN_RESULT_TOKENS
 from toolcrib.sources.targets import FILE_NAME, resolve_target
-from toolcrib.state import sqlite_path
+from toolcrib.state import MEMORY, sqlite_path
 
 if TYPE_CHECKING:
     from toolcrib.component import Component
@@ -194,6 +194,10 @@ class Config(Settings):
         if self.fleet is not None and self.state is not None:
             hint = "remove [state]: a fleet keeps its state in PostgreSQL and Redis"
             yield ConfigurationError("cannot be combined with [fleet]", key="state.url", hint=hint)
+        auth = None if self.policy is None else self.policy.auth
+        if auth is not None and auth.keys_in_state and self.fleet is None and self.state in (None, MEMORY):
+            hint = 'name a database for keys: [state]\n    url = "sqlite:///state.db"'
+            yield ConfigurationError('"state" needs a database', key="auth.keys", hint=hint)
 
     def choose(self, tools: Sequence[Component]) -> tuple[list[Component], list[Finding]]:
         """Return the tools that `include` and `exclude` select, and findings for keys that match no tool."""

@@ -71,6 +71,8 @@ class Setting:
     """For a mapping that takes those keys of its section that match."""
     example: str | None = None
     """An example, for the hint about a required setting that is missing."""
+    word: str | None = None
+    """A value of a path that is not a path."""
 
     @property
     def item_type(self) -> Any:
@@ -338,7 +340,7 @@ class TableReader:
             ]
         if item.table_type is not None:
             return self.read(item.table_type, value, key) if self._is_table(value, key) else None
-        if item.hint is Path and isinstance(value, str) and value.strip():
+        if item.hint is Path and isinstance(value, str) and value.strip() and value != item.word:
             return self.folder / value
         try:
             return convert(item, value, key)

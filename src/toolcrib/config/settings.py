@@ -212,18 +212,23 @@ class OAuth(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Auth(Settings):
-    """Authentication of callers over HTTP. `keys` is the file of `toolcrib keys`.
+    """Authentication of callers over HTTP. `keys` is the file of `toolcrib keys`, or "state" for keys in the
+    database of `[state] url`.
 
     With `optional`, a caller without credentials is the principal `anonymous`; wrong credentials are refused
     all the same. `max_failures` is the rate of failed attempts per address, `requests` the rate of requests
     per caller; requests above a rate get HTTP 429.
     """
 
-    keys: Path | str | None = None
+    keys: Path | str | None = setting(None, word="state")
     oauth: Sequence[OAuth] = ()
     optional: bool = False
     max_failures: str | Rate = setting("30/min", convert=Rate.parse)
     requests: str | Rate | None = setting(None, convert=Rate.parse)
+
+    @property
+    def keys_in_state(self) -> bool:
+        return str(self.keys) == "state"
 
     def find_conflicts(self) -> Iterator[ConfigurationError]:
         if self.keys is None and not self.oauth:

@@ -15,8 +15,8 @@ Rules that hold for every engine:
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 T = TypeVar("T")
 Soon: TypeAlias = T | Awaitable[T]
@@ -32,6 +32,15 @@ class StateUnavailable(OSError):  # noqa: N818 - a condition, like OSError's own
 
 class StateDamaged(StateUnavailable):
     """What was stored is gone, or was changed by somebody else: trying again does not help."""
+
+
+def run_now(method: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a method of an engine that never waits for an event loop."""
+    try:
+        method.send(None)
+    except StopIteration as ended:
+        return cast("T", ended.value)
+    raise RuntimeError("the engine waits for an event loop")
 
 
 # --- rates, budgets and concurrency ---

@@ -8,10 +8,10 @@ from typing import Any
 
 from tests.support.clients.legacy_client import Answer, Older
 from tests.support.clients.raw_http_client import Response, request
+from tests.support.records.key_files import Keys
 from tests.support.servers.http_servers import Served
 from toolcrib import Context, MCPServer
 from toolcrib.policy import Auth, Policy
-from toolcrib.policy.auth.api_keys import KeyFile
 
 MODERN = "2026-07-28"
 META = "io.modelcontextprotocol/"
@@ -23,7 +23,7 @@ class Ring:
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "keys.json"
-        self._keys = KeyFile(self.file)
+        self._keys = Keys(self.file)
         self._secrets: dict[str, str] = {}
 
     def make(self, name: str, *scopes: str, roles: tuple[str, ...] = ()) -> str:

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from toolcrib.policy.auth.api_keys import KeyFile
+from tests.support.records.key_files import Keys
 
 from .conftest import SHOP, CommandLine
 
@@ -197,7 +197,7 @@ def test_problems_of_the_policy_are_reported(shop: CommandLine) -> None:
 
 def test_a_key_brings_its_scopes_and_roles(shop: CommandLine) -> None:
     shop.write("toolcrib.toml", SETTINGS + KEYS)
-    KeyFile(shop.folder / "keys.json").create("eve", ["orders:write"], ["support"])
+    Keys(shop.folder / "keys.json").create("eve", ["orders:write"], ["support"])
     done = shop.run("explain", "--as", "key:eve", "refund", "order=1", "amount=5")
     assert done.exit_code == 0
     assert done.stdout.startswith("key:eve calls refund: allowed after confirmation, required by rule 3")
@@ -229,7 +229,7 @@ def test_an_unreadable_key_file_is_reported_with_its_setting(shop: CommandLine) 
 
 def test_a_revoked_key_is_refused(shop: CommandLine) -> None:
     shop.write("toolcrib.toml", SETTINGS + KEYS)
-    keys = KeyFile(shop.folder / "keys.json")
+    keys = Keys(shop.folder / "keys.json")
     keys.create("eve", [], [])
     keys.revoke("eve")
     done = shop.run("explain", "--as", "key:eve", "find")

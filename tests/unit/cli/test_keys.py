@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from toolcrib.policy.auth import KeyFile
-from toolcrib.policy.auth.api_keys import is_complete_key
+from tests.support.records.key_files import Keys
+from toolcrib.policy.auth.api_keys import is_complete_key, state_of
 
 from .conftest import CommandLine
 
@@ -55,10 +55,10 @@ def test_only_the_key_goes_to_stdout(cli: CommandLine) -> None:
     assert done.exit_code == 0
     secret = done.stdout.removesuffix("\n")
     assert is_complete_key(secret)
-    [key] = KeyFile("toolcrib.keys.json").entries()
-    day = time.strftime("%Y-%m-%d", time.gmtime(key.expires))
-    assert key.expires is not None
-    assert abs(key.expires - key.created - 90 * 86_400) < 2
+    [key] = Keys("toolcrib.keys.json").entries()
+    assert key.expires_ms is not None
+    day = time.strftime("%Y-%m-%d", time.gmtime(key.expires_ms / 1000))
+    assert abs(key.expires_ms - key.created_ms - 90 * 86_400_000) < 2000
     assert done.stderr == (
         f"note: key 'ana' ({key.id}) added to toolcrib.keys.json; expires: {day} UTC\n"
         "note: scopes: orders:read, b\n"
@@ -75,7 +75,7 @@ def test_the_configured_key_file_is_used(cli: CommandLine) -> None:
     cli.write("toolcrib.toml", SETTINGS)
     done = cli.run("keys", "create", "ana", "--expires", "never")
     assert done.exit_code == 0
-    [key] = KeyFile("secret/keys.json").entries()
+    [key] = Keys("secret/keys.json").entries()
     assert done.stderr == (
         f"note: key 'ana' ({key.id}) added to secret/keys.json; expires: never\n"
         "note: the key is not stored and cannot be shown again: keep it in a safe place\n"
@@ -165,7 +165,7 @@ def test_a_key_that_could_not_be_printed_is_revoked(
 
     monkeypatch.setattr("toolcrib.cli.output.Terminal.echo", fail)
     assert cli.run("keys", "create", "ana").exit_code == 1
-    assert [key.state(0) for key in KeyFile("toolcrib.keys.json").entries()] == ["revoked"]
+    assert [state_of(key, 0) for key in Keys("toolcrib.keys.json").entries()] == ["revoked"]
 
 
 # --- list ---
@@ -181,8 +181,8 @@ def test_keys_are_listed_with_scopes_roles_and_expiry(
     done = cli.run("keys", "list")
     assert (done.exit_code, done.stderr) == (0, "")
     [heading, first, second] = [re.split(r"  +", line) for line in done.stdout.splitlines()]
-    ana, bo = KeyFile("toolcrib.keys.json").entries()
-    today = time.strftime("%Y-%m-%d", time.gmtime(ana.created))
+    ana, bo = Keys("toolcrib.keys.json").entries()
+    today = time.strftime("%Y-%m-%d", time.gmtime(ana.created_ms / 1000))
     assert heading == ["NAME", "ID", "KEY", "SCOPES", "ROLES", "CREATED", "EXPIRES", "STATE"]
     assert first == [
         "ana",
@@ -202,8 +202,11 @@ def test_a_key_that_expires_soon_is_listed_with_the_time(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     create(cli, "ana", "--expires", "3h")
-    [key] = KeyFile("toolcrib.keys.json").entries()
-    assert time.strftime("%Y-%m-%d %H:%M", time.gmtime(key.expires)) in cli.run("keys", "list").stdout
+    [key] = Keys("toolcrib.keys.json").entries()
+    assert (
+        time.strftime("%Y-%m-%d %H:%M", time.gmtime((key.expires_ms or 0) / 1000))
+        in cli.run("keys", "list").stdout
+    )
 
 
 def test_a_missing_file_is_an_error(cli: CommandLine) -> None:
@@ -271,3 +274,29 @@ def test_an_incomplete_key_and_an_unknown_key_have_different_errors(cli: Command
     assert done.exit_code == 2
     assert done.stderr == ("error: This key is not in toolcrib.keys.json\nhint: try another file: --file\n")
     assert other not in done.stderr
+
+
+# --- in the database of the state ---
+
+
+def test_keys_may_be_in_the_database_of_the_state(cli: CommandLine) -> None:
+    cli.write("toolcrib.toml", '[auth]\nkeys = "state"\n\n[state]\nurl = "sqlite:///state.db"\n')
+    secret = create(cli, "ana", "--scope", "read")
+    assert is_complete_key(secret)
+    taken = cli.run("keys", "create", "ana")
+    assert (taken.exit_code, "an active key 'ana' exists already" in taken.stderr) == (2, True)
+    [key] = listed(cli)
+    assert (key["name"], key["scopes"], key["state"]) == ("ana", ["read"], "active")
+    assert secret not in Path("state.db").read_bytes().decode("latin-1")
+    assert "revoked 'ana'" in cli.run("keys", "revoke", secret).stderr
+    assert "already revoked" in cli.run("keys", "revoke", "ana").stderr
+    assert [each["state"] for each in listed(cli)] == ["revoked"]
+    assert not Path("toolcrib.keys.json").exists()
+
+
+@pytest.mark.parametrize("url", ["", '\n[state]\nurl = "memory:"\n'])
+def test_keys_in_the_state_need_a_database(cli: CommandLine, url: str) -> None:
+    cli.write("toolcrib.toml", f'[auth]\nkeys = "state"\n{url}')
+    done = cli.run("keys", "list")
+    assert done.exit_code == 2
+    assert 'auth.keys: "state" needs a database' in done.stderr

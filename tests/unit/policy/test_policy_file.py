@@ -9,13 +9,13 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.records.key_files import Keys
 from toolcrib import MCPServer, Principal
 from toolcrib.config import Config, load_config
 from toolcrib.config.fields import names_of
 from toolcrib.config.settings import SERVER_SECTIONS
 from toolcrib.errors import ConfigurationError, ToolNotFoundError
 from toolcrib.policy import Auth, Limit, Policy, Rule, Telemetry
-from toolcrib.policy.auth.api_keys import KeyFile
 
 ANA = Principal("key:ana")
 TEXT = """
@@ -36,7 +36,7 @@ who = ["key:ana"]
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    KeyFile(tmp_path / "shop.keys.json").create("ana")
+    Keys(tmp_path / "shop.keys.json").create("ana")
     (tmp_path / "toolcrib.toml").write_text(TEXT)
     return tmp_path / "toolcrib.toml"
 
@@ -67,7 +67,7 @@ async def test_a_server_takes_the_policy_of_a_file(file: Path, kind: Any) -> Non
 
 
 async def test_a_mounted_server_asks_for_the_keys_of_a_file(file: Path) -> None:
-    key = KeyFile(file.parent / "shop.keys.json").create("ben")[1]
+    key = Keys(file.parent / "shop.keys.json").create("ben")[1]
     app = make_server(file).asgi()
     transport = httpx.ASGITransport(app=app)
     body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

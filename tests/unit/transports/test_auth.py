@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.records.key_files import Keys
 from tests.support.servers.token_issuer import KeyServer, Mint, key_server
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth, OAuth, Policy, Telemetry
-from toolcrib.policy.auth.api_keys import KeyFile
 from toolcrib.policy.enforcer import PolicyEnforcer
 from toolcrib.protocol import Reply
 from toolcrib.transports.http import auth as http_auth
@@ -103,7 +103,7 @@ async def open_server(*, host: str = "127.0.0.1", **demands: Any) -> AsyncIterat
 @pytest.fixture
 def keys(tmp_path: Path) -> tuple[Path, str]:
     file = tmp_path / "keys.json"
-    return file, KeyFile(file).create("ana")[0]
+    return file, Keys(file).create("ana")[0]
 
 
 async def test_only_who_shows_a_key_is_heard_and_by_its_name(keys: tuple[Path, str]) -> None:
@@ -179,7 +179,7 @@ async def test_anyone_who_guesses_is_stopped(keys: tuple[Path, str]) -> None:
 
 @pytest.mark.parametrize("scope", ["metrics:read", "figures"])
 async def test_metrics_require_their_scope(keys: tuple[Path, str], scope: str) -> None:
-    watcher, _ = KeyFile(keys[0]).create("watcher", [scope])
+    watcher, _ = Keys(keys[0]).create("watcher", [scope])
     telemetry = Telemetry(prometheus=True, metrics_scope=scope)
     async with open_server(auth=Auth(keys=keys[0]), telemetry=telemetry) as server:
         assert server.ask("/metrics", "GET").status == 401
@@ -277,11 +277,11 @@ async def test_a_stream_ends_soon_after_the_key_that_opened_it(
 ) -> None:
     monkeypatch.setattr(http_auth, "CHECK_S", 0.01)
     file, secret = keys
-    other = KeyFile(file).create("ben")[0]
+    other = Keys(file).create("ben")[0]
     async with open_server(auth=Auth(keys=file, optional=True)) as server:
         ana, ben = server.open_stream(x_api_key=secret), server.open_stream(authorization=f"Bearer {other}")
         nobody = server.open_stream()
-        KeyFile(file).revoke("ana")
+        Keys(file).revoke("ana")
         await until(lambda: ana.is_ended)
         assert not ben.is_ended
         assert not nobody.is_ended

@@ -38,8 +38,8 @@ from toolcrib.policy.audit.record import (
     read_head,
     to_ms,
 )
-from toolcrib.state.base import AuditStore, Head, Query, Record, StateUnavailable
-from toolcrib.state.sqlite.audit import SQLiteAudit, run_now
+from toolcrib.state.base import AuditStore, Head, Query, Record, StateUnavailable, run_now
+from toolcrib.state.sqlite.audit import SQLiteAudit
 from toolcrib.validation import codec
 
 T = TypeVar("T")

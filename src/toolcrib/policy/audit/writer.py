@@ -33,8 +33,8 @@ from toolcrib.policy.audit.checkpoints import (
 from toolcrib.policy.audit.files import find_foreign_file
 from toolcrib.policy.audit.reader import Verifier
 from toolcrib.policy.audit.record import NO_RECORD, Entry, chain_entries, encode_entry, format_time, to_ms
-from toolcrib.state.base import Head, Record, StateDamaged
-from toolcrib.state.sqlite.audit import SQLiteAudit, run_now
+from toolcrib.state.base import Head, Record, StateDamaged, run_now
+from toolcrib.state.sqlite.audit import SQLiteAudit
 
 logger = logging.getLogger("toolcrib")
 

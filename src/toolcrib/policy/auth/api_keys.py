@@ -3,8 +3,8 @@
 A key is `tck_`, 256 random bits, and a checksum of six characters. The prefix lets scanners find a key that
 was left somewhere, the checksum lets them be sure.
 
-The file is replaced atomically under a lock, and read strictly: a misspelt field must not become a key that
-never expires.
+`KeyFile` is the engine of KeyStore for one machine. Its file is replaced atomically under a lock, and read
+strictly: a misspelt field must not become a key that never expires.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -28,6 +27,7 @@ from typing import Any, Literal, NoReturn
 from toolcrib.config.atomic_file import PRIVATE, write_file
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
+from toolcrib.state.base import Key, KeyStore, StateUnavailable
 from toolcrib.state.files import find_other_owner
 
 try:
@@ -51,8 +51,6 @@ _KEY = re.compile(r"tck_([A-Za-z0-9_-]{43})([0-9A-Za-z]{6})")
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 State = Literal["active", "expired", "revoked"]
-FileVersion = tuple[int, int, int, int, int]
-"""Identifies the content of a file without reading it."""
 
 
 class InvalidKeyError(ValueError):
@@ -88,46 +86,59 @@ def _checksum(body: str) -> str:
     return digits
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """One key as the file has it. Times are seconds since 1970; without `expires` it never expires."""
+def state_of(key: Key, wall_s: float) -> State:
+    if key.revoked_ms is not None:
+        return "revoked"
+    return "active" if key.expires_ms is None or wall_s * 1000 < key.expires_ms else "expired"
 
-    id: str
-    name: str
-    hash: str
-    prefix: str
-    scopes: tuple[str, ...]
-    roles: tuple[str, ...]
-    created: float
-    expires: float | None = None
-    revoked: float | None = None
 
-    def state(self, wall_s: float) -> State:
-        if self.revoked is not None:
-            return "revoked"
-        return "active" if self.expires is None or wall_s < self.expires else "expired"
+def principal_of(key: Key) -> Principal:
+    """Return the principal, bound to the key and not only to its name, which may be given to another key."""
+    name = f"key:{key.name}"
+    return Principal(name, frozenset(key.scopes), frozenset(key.roles), f"{name}:{key.id}")
 
-    @property
-    def principal(self) -> Principal:
-        """The principal, bound to the key and not only to its name, which may be given to another key."""
-        return Principal(
-            f"key:{self.name}", frozenset(self.scopes), frozenset(self.roles), f"key:{self.name}:{self.id}"
-        )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return everything but the hash."""
-        shown = {name: getattr(self, name) for name in _FIELDS if name != "hash"}
-        times = {name: shown[name] for name in ("created", "expires", "revoked")}
-        return {
-            **shown,
-            "scopes": list(self.scopes),
-            "roles": list(self.roles),
-            **{name: None if wall_s is None else format_time(wall_s) for name, wall_s in times.items()},
-        }
+def to_json(key: Key) -> dict[str, Any]:
+    """Return everything but the hash."""
+    return {name: write(getattr(key, field)) for name, (field, _, write) in _FIELDS.items() if name != "hash"}
+
+
+async def create_key(
+    store: KeyStore,
+    name: str,
+    scopes: Sequence[str] = (),
+    roles: Sequence[str] = (),
+    expires: float | None = None,
+    *,
+    wall: Callable[[], float] = time.time,
+) -> tuple[str, Key]:
+    """Create a key. Returns the secret, which is stored nowhere, and the key.
+
+    Raises InvalidKeyError for a bad name, scope or role, and for a name that is taken.
+    """
+    check_name(name)
+    for word in (*scopes, *roles):
+        if not SCOPE.fullmatch(word):
+            raise InvalidKeyError(f"invalid scope or role {word!r}: no spaces, quotes or backslashes")
+    secret = make_secret()
+    key = Key(
+        secrets.token_hex(4),
+        name,
+        hash_secret(secret),
+        secret[:SHOWN],
+        tuple(dict.fromkeys(scopes)),
+        tuple(dict.fromkeys(roles)),
+        int(wall()) * 1000,
+        None if expires is None else int(expires) * 1000,
+        None,
+    )
+    if not await store.add(key):
+        raise NameTakenError(f"an active key {name!r} exists already")
+    return secret, key
 
 
 class KeyFile:
-    """The keys in one file. Raises ConfigurationError for everything that is wrong with the file."""
+    """KeyStore in one file. Raises ConfigurationError for everything that is wrong with the file."""
 
     def __init__(
         self, path: Path | str, *, wall: Callable[[], float] = time.time, lock_s: float = LOCK_S
@@ -135,13 +146,42 @@ class KeyFile:
         self.path = Path(path)
         self._wall = wall
         self._lock_s = lock_s
+        self._settled = 0
+        """The version that was read twice: a file that changed twice within one tick of its clock looks as if
+        it had changed once."""
+
+    async def read(self, known: int = 0) -> tuple[int, Sequence[Key]] | None:
+        if known and known == self._settled == self._find_version():
+            return None
+        version, keys = self._read()
+        self._settled = version if version == known else 0
+        return version, keys
+
+    async def add(self, key: Key) -> bool:
+        with self._locked():
+            keys = self._read()[1] if self._exists() else ()
+            if any(each.name == key.name and state_of(each, self._wall()) == "active" for each in keys):
+                return False
+            self._write((*keys, key))
+        return True
+
+    async def revoke(self, word: str) -> tuple[int, Sequence[Key]]:
+        with self._locked():
+            version, keys = self._read()
+            valid = [key for key in keys if key.revoked_ms is None]
+            # All with this name: a clock set back would make expired ones valid again.
+            found = [key for key in valid if word in (key.name, key.hash)]
+            found = found or [key for key in valid if key.id == word]
+            now_ms = int(self._wall()) * 1000
+            revoked = {key.id: key._replace(revoked_ms=now_ms) for key in found}
+            if revoked:
+                self._write(tuple(revoked.get(key.id, key) for key in keys))
+                version = self._find_version()
+        return version, tuple(revoked.values())
 
     # --- reading ---
 
-    def entries(self) -> tuple[Key, ...]:
-        return self.read()[0]
-
-    def read(self) -> tuple[tuple[Key, ...], FileVersion]:
+    def _read(self) -> tuple[int, tuple[Key, ...]]:
         try:
             # Without O_NONBLOCK, opening a pipe would wait for its other end.
             flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -153,13 +193,13 @@ class KeyFile:
             self._refuse("no such file", f"create a key: toolcrib keys create NAME --file {self.path}")
         except OSError as error:
             self._refuse(f"cannot be read: {error.strerror}")
-        return self._parse(data), _version_of(facts)
+        return _version_of(facts), self._parse(data)
 
-    def version(self) -> FileVersion | None:
+    def _find_version(self) -> int:
         try:
             return _version_of(os.stat(self.path))
         except OSError:
-            return None  # reading it reports the problem
+            return 0  # reading it reports the problem
 
     def _check(self, facts: os.stat_result) -> None:
         if not stat.S_ISREG(facts.st_mode):
@@ -193,62 +233,11 @@ class KeyFile:
         if not isinstance(item, dict) or sorted(item) != sorted(_FIELDS):
             self._refuse(f"key {number} must have exactly {', '.join(_FIELDS)}")
         try:
-            return Key(**{name: parse(item[name]) for name, parse in _FIELDS.items()})
+            return Key(**{field: parse(item[name]) for name, (field, parse, _) in _FIELDS.items()})
         except ValueError as error:
             self._refuse(f"key {number}: {error}")
 
     # --- changing ---
-
-    def create(
-        self,
-        name: str,
-        scopes: Sequence[str] = (),
-        roles: Sequence[str] = (),
-        expires: float | None = None,
-    ) -> tuple[str, Key]:
-        """Create a key, and the file if needed. Returns the secret, which is stored nowhere, and the entry.
-
-        Raises InvalidKeyError for a bad name, scope or role, and for a name that is taken.
-        """
-        check_name(name)
-        for word in (*scopes, *roles):
-            if not SCOPE.fullmatch(word):
-                raise InvalidKeyError(f"invalid scope or role {word!r}: no spaces, quotes or backslashes")
-        with self._locked():
-            keys = self.entries() if self._exists() else ()
-            now_s = float(int(self._wall()))
-            if any(key.name == name and key.state(now_s) == "active" for key in keys):
-                raise NameTakenError(f"an active key {name!r} exists already")
-            secret = make_secret()
-            key = Key(
-                _make_id(keys),
-                name,
-                hash_secret(secret),
-                secret[:SHOWN],
-                tuple(dict.fromkeys(scopes)),
-                tuple(dict.fromkeys(roles)),
-                now_s,
-                expires,
-            )
-            self._write((*keys, key))
-        return secret, key
-
-    def revoke(self, word: str) -> tuple[Key, ...]:
-        """Revoke the key with this name, id or secret. Returns those that were not revoked before. Raises
-        LookupError if there is no such key."""
-        hashed = hash_secret(word)
-        with self._locked():
-            keys = self.entries()
-            found = [key for key in keys if word == key.name or hashed == key.hash]
-            found = found or [key for key in keys if word == key.id]
-            if not found:
-                raise LookupError(word)
-            now_s = float(int(self._wall()))
-            # All with this name: a clock set back would make expired ones valid again.
-            revoked = {key.id: replace(key, revoked=now_s) for key in found if key.revoked is None}
-            if revoked:
-                self._write(tuple(revoked.get(key.id, key) for key in keys))
-        return tuple(revoked.values())
 
     def _exists(self) -> bool:
         """Whether there is a file. In doubt there is: one that cannot be read must not be replaced."""
@@ -259,7 +248,7 @@ class KeyFile:
         return True
 
     def _write(self, keys: tuple[Key, ...]) -> None:
-        entries = [{**key.to_json(), "hash": key.hash} for key in keys]
+        entries = [{**to_json(key), "hash": key.hash} for key in keys]
         text = json.dumps({"format": FORMAT, "keys": entries}, indent=2) + "\n"
         real = Path(os.path.realpath(self.path))  # a link is kept, and its target replaced
         try:
@@ -321,20 +310,22 @@ def check_name(name: Any) -> str:
     return name
 
 
-def format_time(wall_s: float) -> str:
-    return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _parse_time(text: Any) -> float:
-    """Raises ValueError."""
+def _parse_time(text: Any) -> int:
+    """Return milliseconds since 1970. Raises ValueError."""
     moment = datetime.fromisoformat(text) if isinstance(text, str) else None
     if moment is None or moment.tzinfo is None:
         raise ValueError(f"{text!r} is not a time with a zone")
-    return moment.timestamp()
+    return round(moment.timestamp() * 1000)
 
 
-def _parse_optional_time(text: Any) -> float | None:
+def _parse_optional_time(text: Any) -> int | None:
     return None if text is None else _parse_time(text)
+
+
+def _write_time(at_ms: int | None) -> str | None:
+    return (
+        None if at_ms is None else datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    )
 
 
 def _matching(pattern: str) -> Callable[[Any], str]:
@@ -352,68 +343,59 @@ def _parse_words(value: Any) -> tuple[str, ...]:
     return tuple(map(_matching(SCOPE.pattern), value))
 
 
-_FIELDS: Mapping[str, Callable[[Any], Any]] = {
-    "id": _matching("[0-9a-z]{4,32}"),
-    "name": check_name,
-    "hash": _matching("[0-9a-f]{64}"),
-    "prefix": _matching(".{0,16}"),
-    "scopes": _parse_words,
-    "roles": _parse_words,
-    "created": _parse_time,
-    "expires": _parse_optional_time,
-    "revoked": _parse_optional_time,
+_FIELDS: Mapping[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "id": ("id", _matching("[0-9a-z]{4,32}"), str),
+    "name": ("name", check_name, str),
+    "hash": ("hash", _matching("[0-9a-f]{64}"), str),
+    "prefix": ("prefix", _matching(".{0,16}"), str),
+    "scopes": ("scopes", _parse_words, list),
+    "roles": ("roles", _parse_words, list),
+    "created": ("created_ms", _parse_time, _write_time),
+    "expires": ("expires_ms", _parse_optional_time, _write_time),
+    "revoked": ("revoked_ms", _parse_optional_time, _write_time),
 }
-"""The fields of a key in the file, and how each is read."""
+"""The fields of a key in JSON: their name in `Key`, and how they are read and written."""
 
 
-def _make_id(keys: Sequence[Key]) -> str:
-    taken = {key.id for key in keys} | {key.name for key in keys}
-    while (made := secrets.token_hex(4)) in taken:
-        pass
-    return made
+def _version_of(facts: os.stat_result) -> int:
+    """Identify the content of a file without reading it."""
+    return hash((facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)) or 1
 
 
-def _version_of(facts: os.stat_result) -> FileVersion:
-    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
+class KeySnapshot:
+    """The keys of a running server, read again whenever they change. `place` names where they are.
 
-
-class ReloadingKeys:
-    """The keys of a running server, read again whenever the file changes.
-
-    If the file becomes unreadable, the last keys hold for a minute; then no key is accepted until it can be
-    read again. So an accident does not lock everybody out at once, and cannot keep a revoked key alive.
-    `is_open` says whether keys can be checked at all.
+    If they become unreadable, the last keys hold for a minute; then no key is accepted until they can be read
+    again. So an accident does not lock everybody out at once, and cannot keep a revoked key alive. `is_open`
+    says whether keys can be checked at all.
     """
 
-    def __init__(self, file: KeyFile, *, now: Callable[[], float] = time.monotonic) -> None:
-        self._file = file
+    def __init__(self, store: KeyStore, place: str, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._place = place
         self._now = now
         self._keys: dict[str, tuple[Key, Principal]] = {}
-        self._version: FileVersion | None = None
-        self._is_settled = False
+        self._version = 0
         self._broken_since_s: float | None = None
         self.is_open = False
 
     def __len__(self) -> int:
         return len(self._keys)
 
-    def load(self) -> None:
-        """Raises ConfigurationError."""
-        self._use(*self._file.read())
+    async def load(self) -> None:
+        """Raises ConfigurationError and StateUnavailable."""
+        if (found := await self._store.read()) is not None:
+            self._use(*found)
 
-    def refresh(self) -> bool:
-        """Read the file again if it has changed. Returns whether the keys may differ now."""
+    async def refresh(self) -> bool:
+        """Read the keys again if they have changed. Returns whether they may differ now."""
         try:
-            version = self._file.version()
-            if version == self._version and self._is_settled and self._broken_since_s is None:
-                return False
-            # A file that changed twice within one tick of its clock looks unchanged: read it once more later.
-            is_settled = version == self._version
-            self._use(*self._file.read())
-            self._is_settled = is_settled
-            return True
-        except ConfigurationError as error:
+            found = await self._store.read(0 if self._broken_since_s is not None else self._version)
+        except (ConfigurationError, StateUnavailable) as error:
             return self._handle_failure(error)
+        if found is not None:
+            self._use(*found)
+        return found is not None
 
     def find(self, secret: str) -> tuple[Key, Principal] | None:
         """Return the key in whatever state."""
@@ -421,19 +403,21 @@ class ReloadingKeys:
 
     def is_active(self, hashed: str, wall_s: float) -> bool:
         found = self._keys.get(hashed)
-        return found is not None and found[0].state(wall_s) == "active"
+        return found is not None and state_of(found[0], wall_s) == "active"
 
-    def _use(self, keys: tuple[Key, ...], version: FileVersion) -> None:
+    def _use(self, version: int, keys: Sequence[Key]) -> None:
         if self._broken_since_s is not None:
-            logger.warning("the keys in %s can be read again", self._file.path)
+            logger.warning("the keys in %s can be read again", self._place)
         known = {principal: principal for _, principal in self._keys.values()}
+        principals = [principal_of(key) for key in keys]
         # The same object for the same principal: it is looked up with every call.
-        self._keys = {key.hash: (key, known.get(key.principal, key.principal)) for key in keys}
-        self._version, self._is_settled = version, False
+        pairs = [(key, known.get(each, each)) for key, each in zip(keys, principals, strict=True)]
+        self._keys = {key.hash: (key, principal) for key, principal in pairs}
+        self._version = version
         self._broken_since_s = None
         self.is_open = True
 
-    def _handle_failure(self, error: ConfigurationError) -> bool:
+    def _handle_failure(self, error: Exception) -> bool:
         now_s = self._now()
         if self._broken_since_s is None:
             self._broken_since_s = now_s

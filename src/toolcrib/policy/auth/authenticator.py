@@ -22,7 +22,14 @@ from toolcrib.config.settings import Auth, Rate
 from toolcrib.context import ANONYMOUS, Principal
 from toolcrib.errors import ConfigurationError
 from toolcrib.http_client import fold_address
-from toolcrib.policy.auth.api_keys import PREFIX, KeyFile, ReloadingKeys, hash_secret, is_complete_key
+from toolcrib.policy.auth.api_keys import (
+    PREFIX,
+    KeyFile,
+    KeySnapshot,
+    hash_secret,
+    is_complete_key,
+    state_of,
+)
 from toolcrib.policy.auth.jwks import (
     MAX_TOKEN_BYTES,
     InvalidTokenError,
@@ -30,6 +37,7 @@ from toolcrib.policy.auth.jwks import (
     read_compact,
 )
 from toolcrib.policy.auth.tokens import Issuer
+from toolcrib.state.base import KeyStore, run_now
 from toolcrib.state.rate_limit import RateLimiter
 from toolcrib.validation import codec
 
@@ -40,7 +48,7 @@ Sent = tuple[bytes | None, bytes | None]
 """The headers Authorization and X-API-Key of a request."""
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 REFRESH_S = 1.0
-"""How often the keys file is checked for changes."""
+"""How often changes of keys are looked for."""
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _NOT_QUOTABLE = re.compile(r"[^\x20\x21\x23-\x5b\x5d-\x7e]")
 _MAX_DESCRIPTION = 200
@@ -143,7 +151,8 @@ class Authenticator:
 
     `resource` is the address of the server, which tokens must be for unless `auth` says otherwise; `path` is
     the MCP endpoint, `name` the name of the server. `repeated` stands for the value of a header that came
-    more than once. Several `workers` share the limit of failures.
+    more than once. Several `workers` share the limit of failures. `keys` has the keys, without it the file
+    that `auth` names.
     """
 
     def __init__(
@@ -155,19 +164,24 @@ class Authenticator:
         name: str | None = None,
         repeated: bytes | None = None,
         workers: int = 1,
+        keys: KeyStore | None = None,
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._now, self._wall, self._repeated = now, wall, repeated
-        self._keys = None if auth.keys is None else ReloadingKeys(KeyFile(auth.keys, wall=wall), now=now)
-        self._refresh_at_s = math.inf if self._keys is None else -math.inf
+        self._keys: KeySnapshot | None = None
+        if auth.keys is not None:
+            self._keys = KeySnapshot(keys or KeyFile(auth.keys, wall=wall), str(auth.keys), now=now)
+        # A file is looked at when a request comes, a database in the background.
+        self._is_polled = keys is not None
+        self._refresh_at_s = math.inf if self._keys is None or self._is_polled else -math.inf
         self._known: dict[Sent, tuple[Principal, float]] = {}
         resource = _find_resource(auth, resource)
         self._issuers: dict[str, Issuer] = {}
         if resource is not None:
             for item in auth.oauth:
                 self._issuers[item.issuer] = Issuer(item, resource=resource, now=now, wall=wall)
-        self._prefetching: list[asyncio.Future[None]] = []
+        self._running: list[asyncio.Future[None]] = []
         self._challenges = challenges = Challenges(
             resource=resource,
             path=path,
@@ -185,23 +199,24 @@ class Authenticator:
         self._log_lines = _limiter(_LOG_RATE, now)
 
     async def open(self) -> None:
-        """Read the keys file. Raises ConfigurationError if that fails. The keys of issuers are fetched in the
-        background: a server does not wait for others to start."""
+        """Read the keys. Raises ConfigurationError or StateUnavailable if that fails. The keys of issuers are
+        fetched in the background: a server does not wait for others to start."""
         if self._keys is not None:
-            self._keys.load()
-            self._refresh_at_s = self._now() + REFRESH_S
+            await self._keys.load()
+            if not self._is_polled:
+                self._refresh_at_s = self._now() + REFRESH_S
             if not len(self._keys) and not self._issuers and self._without_credentials is not ANONYMOUS:
                 logger.warning("there are no keys, so nobody can connect: run toolcrib keys create")
-        self._prefetching = [
-            asyncio.ensure_future(issuer.prefetch_keys()) for issuer in self._issuers.values()
-        ]
+        self._running = [asyncio.ensure_future(issuer.prefetch_keys()) for issuer in self._issuers.values()]
+        if self._keys is not None and self._is_polled:
+            self._running.append(asyncio.ensure_future(self._poll(self._keys)))
 
     async def close(self) -> None:
         """Clear all caches. It may be opened again."""
-        prefetching, self._prefetching = self._prefetching, []
-        for task in prefetching:
+        running, self._running = self._running, []
+        for task in running:
             task.cancel()
-        await asyncio.gather(*prefetching, return_exceptions=True)
+        await asyncio.gather(*running, return_exceptions=True)
         self._known.clear()
 
     def authenticate(
@@ -222,8 +237,14 @@ class Authenticator:
 
     def _refresh(self) -> None:
         self._refresh_at_s = self._now() + REFRESH_S
-        if self._keys is not None and self._keys.refresh():
+        if self._keys is not None and run_now(self._keys.refresh()):
             self._known.clear()
+
+    async def _poll(self, keys: KeySnapshot) -> None:
+        while True:
+            await asyncio.sleep(REFRESH_S)
+            if await keys.refresh():
+                self._known.clear()
 
     def _check(self, sent: Sent, address: str | None) -> Verdict | Awaitable[Verdict]:
         bearer, key = sent
@@ -260,12 +281,12 @@ class Authenticator:
                 address, "unknown key" if is_complete_key(text) else "incomplete or mistyped key"
             )
         entry, principal = found
-        state = entry.state(self._wall())
+        state = state_of(entry, self._wall())
         if state != "active":
             return self._reject(address, f"{state} key '{entry.name}' ({entry.id})")
         if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
-        self._known[sent] = principal, math.inf if entry.expires is None else entry.expires
+        self._known[sent] = principal, math.inf if entry.expires_ms is None else entry.expires_ms / 1000
         return principal
 
     # --- tokens ---

@@ -14,16 +14,15 @@ import errno
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 from urllib.parse import quote
 
 from toolcrib.state.base import Head, Page, Query, Record, StateDamaged, StateUnavailable
 from toolcrib.validation import codec
 
-T = TypeVar("T")
 logger = logging.getLogger("toolcrib")
 
 _SEQ_BITS = 40
@@ -330,15 +329,6 @@ def find_problem(path: Path) -> str:
         with open(path, "rb") as file:
             return "" if file.read(15) == b"SQLite format 3" else NO_DATABASE
     return ""
-
-
-def run_now(method: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a method of the store, without an event loop."""
-    try:
-        method.send(None)
-    except StopIteration as ended:
-        return cast("T", ended.value)
-    raise RuntimeError("the store waits for an event loop")
 
 
 def _open_blank() -> sqlite3.Connection:

@@ -18,6 +18,7 @@ from toolcrib.errors import ConfigurationError
 from toolcrib.policy.auth import ANONYMOUS, Authenticator, Rejection
 from toolcrib.protocol.messages import Headers
 from toolcrib.protocol.modern import REPEATED
+from toolcrib.state.base import StateUnavailable
 from toolcrib.transports.http.request import Request
 from toolcrib.transports.http.response import PendingResponse, Response, error_response, page
 
@@ -72,10 +73,13 @@ class AuthMiddleware:
                 name=self._name,
                 repeated=REPEATED,
                 workers=self._workers,
+                keys=self._enforcer.storage.engine.keys if auth.keys_in_state else None,
             )
             await authenticator.open()
         except ConfigurationError as error:
             raise self._enforcer.policy.error_from("auth.keys", error) from None
+        except StateUnavailable as error:
+            raise self._enforcer.policy.error_at("auth.keys", f"keys cannot be read: {error}") from None
         self._authenticator = authenticator
         self._checking = asyncio.create_task(self._check_streams(authenticator))
 

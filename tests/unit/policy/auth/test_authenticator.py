@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.records.key_files import Keys
 from tests.support.system.manual_clock import Clock
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth
-from toolcrib.policy.auth import ANONYMOUS, Authenticator, KeyFile, Rejection
+from toolcrib.policy.auth import ANONYMOUS, Authenticator, Rejection
 from toolcrib.policy.auth import authenticator as module
 from toolcrib.protocol.modern import REPEATED
 
@@ -36,17 +37,17 @@ def wall() -> Clock:
 
 
 @pytest.fixture
-def file(tmp_path: Path, wall: Clock) -> KeyFile:
-    return KeyFile(tmp_path / "keys.json", wall=wall)
+def file(tmp_path: Path, wall: Clock) -> Keys:
+    return Keys(tmp_path / "keys.json", wall=wall)
 
 
 @pytest.fixture
-def ana(file: KeyFile) -> bytes:
+def ana(file: Keys) -> bytes:
     return file.create("ana", ["read"], ["support"], NOW_S + 60)[0].encode()
 
 
 @pytest.fixture
-def make(file: KeyFile, now: Clock, wall: Clock) -> Open:
+def make(file: Keys, now: Clock, wall: Clock) -> Open:
     def make(**options: Any) -> Authenticator:
         auth = Auth(keys=file.path, **options)
         return Authenticator(auth, resource=None, repeated=REPEATED, now=now, wall=wall)
@@ -72,7 +73,7 @@ def misread(words: str) -> Rejection:
 
 
 @pytest.mark.parametrize("scheme", [b"Bearer ", b"bearer ", b"BEARER ", b" Bearer   ", b"\tBearer "])
-def test_a_key_says_who_calls(authenticator: Authenticator, ana: bytes, file: KeyFile, scheme: bytes) -> None:
+def test_a_key_says_who_calls(authenticator: Authenticator, ana: bytes, file: Keys, scheme: bytes) -> None:
     binding = f"key:ana:{file.entries()[0].id}"
     expected = Principal("key:ana", frozenset({"read"}), frozenset({"support"}), binding)
     assert show(authenticator, scheme + ana) == expected
@@ -137,7 +138,7 @@ def test_whatever_is_not_good_is_told_the_same(authenticator: Authenticator, tok
 
 def test_wrong_cut_revoked_and_expired_keys_are_told_the_same(
     authenticator: Authenticator,
-    file: KeyFile,
+    file: Keys,
     wall: Clock,
     now: Clock,
     ana: bytes,
@@ -204,7 +205,7 @@ def test_a_header_that_came_twice_is_not_understood(authenticator: Authenticator
     assert authenticator.authenticate({b"x-api-key": ana, b"authorization": REPEATED}, None) == misread(words)
 
 
-def test_a_header_that_came_twice_is_refused_however_that_is_written(file: KeyFile, ana: bytes) -> None:
+def test_a_header_that_came_twice_is_refused_however_that_is_written(file: Keys, ana: bytes) -> None:
     authenticator = Authenticator(Auth(keys=file.path, optional=True), resource=None)
     assert isinstance(show(authenticator, REPEATED), Rejection)
     assert isinstance(authenticator.authenticate({b"x-api-key": REPEATED}, None), Rejection)
@@ -214,7 +215,7 @@ def test_a_header_that_came_twice_is_refused_however_that_is_written(file: KeyFi
 
 
 def test_a_revoked_key_is_refused_within_a_second(
-    authenticator: Authenticator, file: KeyFile, now: Clock, ana: bytes
+    authenticator: Authenticator, file: Keys, now: Clock, ana: bytes
 ) -> None:
     assert isinstance(show(authenticator, b"Bearer " + ana), Principal)
     assert isinstance(authenticator.authenticate({b"x-api-key": ana}, None), Principal)
@@ -227,7 +228,7 @@ def test_a_revoked_key_is_refused_within_a_second(
 
 
 def test_a_new_key_is_taken_within_a_second(
-    authenticator: Authenticator, file: KeyFile, now: Clock, ana: bytes
+    authenticator: Authenticator, file: Keys, now: Clock, ana: bytes
 ) -> None:
     show(authenticator, b"Bearer " + ana)
     bo = file.create("bo")[0].encode()
@@ -247,7 +248,7 @@ def test_a_key_that_expires_is_refused_at_once(authenticator: Authenticator, wal
 
 
 def test_a_key_that_never_expires_does_not(
-    authenticator: Authenticator, file: KeyFile, wall: Clock, now: Clock
+    authenticator: Authenticator, file: Keys, wall: Clock, now: Clock
 ) -> None:
     bo = file.create("bo")[0].encode()
     assert isinstance(show(authenticator, b"Bearer " + bo), Principal)
@@ -256,7 +257,7 @@ def test_a_key_that_never_expires_does_not(
 
 
 def test_keys_that_cannot_be_read_for_a_minute_let_nobody_in(
-    authenticator: Authenticator, file: KeyFile, now: Clock, ana: bytes
+    authenticator: Authenticator, file: Keys, now: Clock, ana: bytes
 ) -> None:
     assert isinstance(show(authenticator, b"Bearer " + ana), Principal)
     good = file.path.read_bytes()
@@ -295,13 +296,13 @@ def test_anything_that_is_known_is_bounded(
 # --- beginning and end ---
 
 
-async def test_a_door_opens_only_where_keys_can_be_read(make: Open, file: KeyFile) -> None:
+async def test_a_door_opens_only_where_keys_can_be_read(make: Open, file: Keys) -> None:
     with pytest.raises(ConfigurationError, match="no such file"):
         await make().open()
 
 
 async def test_a_door_that_is_open_looks_again_a_second_later(
-    make: Open, file: KeyFile, now: Clock, ana: bytes
+    make: Open, file: Keys, now: Clock, ana: bytes
 ) -> None:
     authenticator = make()
     await authenticator.open()
@@ -312,7 +313,7 @@ async def test_a_door_that_is_open_looks_again_a_second_later(
 
 
 async def test_a_door_that_was_closed_knows_nobody_and_opens_again(
-    authenticator: Authenticator, file: KeyFile, ana: bytes
+    authenticator: Authenticator, file: Keys, ana: bytes
 ) -> None:
     await authenticator.open()
     show(authenticator, b"Bearer " + ana)
@@ -324,7 +325,7 @@ async def test_a_door_that_was_closed_knows_nobody_and_opens_again(
 
 
 async def test_a_door_without_a_single_key_says_so(
-    make: Open, file: KeyFile, caplog: pytest.LogCaptureFixture
+    make: Open, file: Keys, caplog: pytest.LogCaptureFixture
 ) -> None:
     file.path.write_text('{"format": 1, "keys": []}')
     file.path.chmod(0o600)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from pathlib import Path
 
 import pytest
 
+from tests.support.records.key_files import Keys
 from tests.support.servers.token_issuer import RESOURCE, Clock, KeyServer, Mint, make_key
 from toolcrib.context import Principal
 from toolcrib.policy import Auth, OAuth
-from toolcrib.policy.auth import Authenticator, Credential, KeyFile
-from toolcrib.policy.auth.api_keys import GRACE_S
+from toolcrib.policy.auth import Authenticator, Credential
+from toolcrib.policy.auth.api_keys import GRACE_S, create_key
+from toolcrib.state.sqlite.state import SQLiteState
 
 
 def issuer(key_server: KeyServer, path: str = "") -> OAuth:
@@ -35,12 +38,12 @@ async def stay(authenticator: Authenticator, **headers: str) -> Credential:
 
 
 @pytest.fixture
-def file(tmp_path: Path, wall: Clock) -> KeyFile:
-    return KeyFile(tmp_path / "keys.json", wall=wall)
+def file(tmp_path: Path, wall: Clock) -> Keys:
+    return Keys(tmp_path / "keys.json", wall=wall)
 
 
 @pytest.fixture
-async def authenticator(file: KeyFile, now: Clock, wall: Clock) -> Authenticator:
+async def authenticator(file: Keys, now: Clock, wall: Clock) -> Authenticator:
     file.create("first")
     authenticator = Authenticator(Auth(keys=file.path, optional=True), resource=None, now=now, wall=wall)
     await authenticator.open()
@@ -49,7 +52,7 @@ async def authenticator(file: KeyFile, now: Clock, wall: Clock) -> Authenticator
 
 @pytest.mark.parametrize("shown", ["Bearer {}", "bearer   {} ", "{}"])
 async def test_a_key_is_good_until_it_is_revoked(
-    authenticator: Authenticator, file: KeyFile, now: Clock, shown: str
+    authenticator: Authenticator, file: Keys, now: Clock, shown: str
 ) -> None:
     secret, _ = file.create("ana")
     now.at += 1
@@ -63,7 +66,7 @@ async def test_a_key_is_good_until_it_is_revoked(
 
 
 async def test_a_key_is_good_until_it_expires(
-    authenticator: Authenticator, file: KeyFile, now: Clock, wall: Clock
+    authenticator: Authenticator, file: Keys, now: Clock, wall: Clock
 ) -> None:
     secret, _ = file.create("ana", expires=wall.at + 60)
     now.at += 1
@@ -75,7 +78,7 @@ async def test_a_key_is_good_until_it_expires(
 
 
 async def test_no_key_is_good_once_the_file_could_not_be_read_for_long(
-    authenticator: Authenticator, file: KeyFile, now: Clock
+    authenticator: Authenticator, file: Keys, now: Clock
 ) -> None:
     secret, _ = file.create("ana")
     now.at += 1
@@ -118,3 +121,32 @@ async def test_no_memory_holds_a_whole_token(key_server: KeyServer, now: Clock, 
     kept = repr([vars(authenticator), *(vars(each) for each in authenticator._issuers.values())])
     assert all(token not in kept for token in tokens)
     await authenticator.close()
+
+
+async def test_keys_of_a_database_are_read_in_the_background(
+    tmp_path: Path, wall: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolcrib.policy.auth.authenticator.REFRESH_S", 0.01)
+    state = SQLiteState(tmp_path / "state.db")
+    secret, _ = await create_key(state.keys, "ana")
+    authenticator = Authenticator(Auth(keys="state"), resource=None, keys=state.keys)
+    await authenticator.open()
+    headers = {b"x-api-key": secret.encode()}
+    try:
+        admitted = authenticator.authenticate(headers, None)
+        assert isinstance(admitted, Principal)
+        assert admitted.name == "key:ana"
+        credential = authenticator.credential_of(headers)
+        assert credential is not None
+        await state.keys.revoke("ana")
+        async with asyncio.timeout(10):
+            while isinstance(authenticator.authenticate(headers, None), Principal):
+                await asyncio.sleep(0.01)
+        assert not authenticator.is_valid(credential)
+        other, _ = await create_key(state.keys, "ana")
+        async with asyncio.timeout(10):
+            while not isinstance(authenticator.authenticate({b"x-api-key": other.encode()}, None), Principal):
+                await asyncio.sleep(0.01)
+    finally:
+        await authenticator.close()
+        await state.close()

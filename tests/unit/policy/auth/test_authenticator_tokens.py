@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.records.key_files import Keys
 from tests.support.servers.token_issuer import RESOURCE, KeyServer, Mint, make_key
 from tests.support.system.manual_clock import Clock
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth, OAuth
-from toolcrib.policy.auth import ANONYMOUS, Authenticator, KeyFile, Rejection
+from toolcrib.policy.auth import ANONYMOUS, Authenticator, Rejection
 
 NOW_S = 1_800_000_000.0
 METADATA = 'resource_metadata="https://tools.example.com/.well-known/oauth-protected-resource/mcp"'
@@ -144,7 +145,7 @@ async def test_of_several_issuers_none_is_asked_about_what_names_none(
 async def test_keys_and_tokens_are_told_apart_by_how_keys_begin(
     key_server: KeyServer, mint: Mint, now: Clock, wall: Clock, tmp_path: Path
 ) -> None:
-    secret, _ = KeyFile(tmp_path / "keys.json").create("ana")
+    secret, _ = Keys(tmp_path / "keys.json").create("ana")
     authenticator = make(now, wall, issuer(key_server), keys=tmp_path / "keys.json")
     assert getattr(await show(authenticator, secret), "name", None) == "key:ana"
     assert getattr(await show(authenticator, mint()), "name", None) == "oauth:ana"
@@ -161,7 +162,7 @@ async def test_without_keys_a_key_is_not_good_and_its_header_is_somebody_elses(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    secret, _ = KeyFile(tmp_path / "keys.json").create("ana")
+    secret, _ = Keys(tmp_path / "keys.json").create("ana")
     authenticator = make(now, wall, issuer(key_server))
     assert await show(authenticator, secret) == distrusted(WRONG)
     assert caplog.messages == [
@@ -205,7 +206,7 @@ async def test_anything_that_issuers_publish_is_fetched_while_the_server_starts(
 ) -> None:
     authenticator = make(now, wall, issuer(key_server))
     await authenticator.open()
-    await asyncio.gather(*authenticator._prefetching)
+    await asyncio.gather(*authenticator._running)
     assert key_server.visits == ["/keys"]
     assert isinstance(
         authenticator.authenticate({b"authorization": b"Bearer " + mint().encode()}, None), Principal
