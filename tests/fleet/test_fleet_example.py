@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -38,3 +40,11 @@ async def test_all_replicas_count_together(fleet: Fleet) -> None:
 def test_the_status_lists_them(fleet: Fleet) -> None:
     status = json.loads(fleet.run("fleet", "status", "--json"))
     assert {each["pid"] for each in status["replicas"]} == {replica.pid for replica in fleet.replicas}
+
+
+def test_a_replica_without_its_servers_does_not_start(fleet: Fleet) -> None:
+    environ = {**fleet.environ, "TOOLCRIB_REDIS": "unix:///nowhere"}
+    command = [sys.executable, "-m", "toolcrib", "serve", "--port", "0"]
+    done = subprocess.run(command, cwd=fleet.folder, env=environ, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "error: cannot connect to Redis: [Errno 2] No such file or directory" in done.stderr

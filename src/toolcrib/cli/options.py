@@ -29,6 +29,7 @@ from toolcrib.errors import (
 )
 from toolcrib.sources.foreign.program import stop_programs
 from toolcrib.sources.targets import SAMPLES, default_target
+from toolcrib.state.base import StateUnavailable
 
 F = TypeVar("F", bound=Callable[..., Any])
 INTERRUPTED = 130
@@ -195,6 +196,9 @@ def report_error(error: Exception, terminal: Terminal) -> int:
             is_denied = isinstance(error, TransportError) and error.status == 401
             hint = "send a key with --header 'Authorization: Bearer KEY'" if is_denied else None
             terminal.message("error", error, hint)
+            return 1
+        case StateUnavailable():
+            terminal.message("error", error)
             return 1
         case OSError() if error.filename is not None or error.errno == errno.ENOSPC:
             place = "" if error.filename is None else f"{error.filename}: "

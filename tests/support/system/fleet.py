@@ -18,6 +18,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from tests.support.system.engines import Server, postgresql, redis
@@ -33,10 +34,11 @@ class Proxy:
         self.ports: list[int] = []
         self._next = 0
         self._loop = asyncio.new_event_loop()
-        self._server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
-        self.port: int = self._server.sockets[0].getsockname()[1]
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._thread.start()
+        starting = asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = asyncio.run_coroutine_threadsafe(starting, self._loop).result(10)
+        self.port: int = self._server.sockets[0].getsockname()[1]
 
     def close(self) -> None:
         asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(10)
@@ -46,10 +48,11 @@ class Proxy:
 
     async def _stop(self) -> None:
         self._server.close()
-        serving = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in serving:
-            task.cancel()
-        await asyncio.gather(*serving, return_exceptions=True)
+        while serving := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in serving:
+                task.cancel()
+            await asyncio.gather(*serving, return_exceptions=True)
+            await asyncio.sleep(0.01)  # for connections that were accepted meanwhile
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):
@@ -95,6 +98,8 @@ class Fleet:
         self.redis = redis
         self.replicas: list[subprocess.Popen[str]] = []
         self._stack = stack
+        self.variables: dict[str, str] = {}
+        """Further variables of the environment of replicas."""
         self.ports: dict[int, int] = {}
         self.proxy = Proxy()
         stack.callback(self.proxy.close)
@@ -104,6 +109,11 @@ class Fleet:
     def environ(self) -> Mapping[str, str]:
         urls = {"TOOLCRIB_POSTGRES": self.postgresql.url, "TOOLCRIB_REDIS": self.redis.url}
         return {**os.environ, **urls, "PYTHONPATH": str(ROOT / "src")}
+
+    def status(self) -> list[dict[str, Any]]:
+        """Return what `toolcrib fleet status` says of the replicas."""
+        replicas: list[dict[str, Any]] = json.loads(self.run("fleet", "status", "--json"))["replicas"]
+        return replicas
 
     def run(self, *arguments: str) -> str:
         """Run a `toolcrib` command in the folder and return what it prints."""
@@ -123,7 +133,7 @@ class Fleet:
             replica = subprocess.Popen(
                 command,
                 cwd=self.folder,
-                env=self.environ,
+                env={**self.environ, **self.variables},
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,

@@ -18,6 +18,8 @@ from toolcrib.state.base import StateUnavailable
 from toolcrib.state.breaker import Breaker
 from toolcrib.state.redis.pipe import Pipe, parse_address
 
+OPEN_S = 5.0
+"""How long a replica that starts waits for Redis."""
 PING_S = 1.0
 """How often the thread sees whether Redis is there, and how long it waits for that."""
 RENEW_S = 3.0
@@ -46,13 +48,16 @@ class Redis:
 
     async def open(self) -> None:
         """Connect. Raise StateUnavailable, or ConfigurationError if Redis may forget counts."""
-        pipe = self.pipe()
+        pipe = Pipe(self.address, self.breaker, timeout_s=OPEN_S)
         try:
             found = await pipe.ask("CONFIG", "GET", "maxmemory-policy")
         except StateUnavailable as error:
             if "NOPERM" not in str(error) and "unknown command" not in str(error):
                 raise
             return  # hosted servers do not tell
+        finally:
+            pipe.close()
+            await asyncio.sleep(0)  # the event loop closes sockets in its next turn
         policy = found.get(b"maxmemory-policy", b"noeviction").decode()
         if policy != "noeviction":
             hint = "CONFIG SET maxmemory-policy noeviction"
