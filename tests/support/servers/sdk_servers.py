@@ -25,7 +25,7 @@ def command_of(name: str, *arguments: str) -> list[str]:
 def forked_command_of(name: str, *arguments: str) -> list[str]:
     """Return a command line that starts a server as a fork of a process with the libraries."""
     _, *words = command_of(name, *arguments)
-    return fork_server.command_of(*words, libraries=name != "toolcrib")
+    return fork_server.command_of(*words, libraries=True)
 
 
 @contextmanager
@@ -54,9 +54,7 @@ def _start(name: str, transport: str) -> tuple[fork_server.Process, int]:
     quiet = subprocess.DEVNULL
     _, *words = command_of(name, transport, str(port))
     environment = {**os.environ, **ENVIRONMENT}
-    child = fork_server.launch(
-        *words, stdout=quiet, stderr=quiet, env=environment, libraries=name != "toolcrib"
-    )
+    child = fork_server.launch(*words, stdout=quiet, stderr=quiet, env=environment, libraries=True)
     deadline = time.monotonic() + 60
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The client against real servers: the official SDK, fastmcp and our own, over every link, in both eras.
+"""The client against real servers: the official SDK and fastmcp, over every link, in both eras.
 
 Over HTTP each thing is tried with a client of its own. Over stdio a client is a process, which takes a second
 to start: there one does all of it, one thing after the other.
@@ -17,9 +17,7 @@ from tests.support.servers.sdk_servers import ENVIRONMENT, forked_command_of
 from toolcrib.client import Client, StdioTransport
 from toolcrib.content import Result
 from toolcrib.context import Answer, Elicitation, Sampling, SamplingResult, URLElicitation
-from toolcrib.errors import RemoteError, ToolNotFoundError
-
-from .peers import toolcrib_peer
+from toolcrib.errors import RemoteError
 
 pytest.importorskip("mcp", reason="the peers are not installed")
 
@@ -132,51 +130,46 @@ async def hear_a_change(client: Client, mark: str) -> None:
     assert name in [tool.name for tool in await client.list_tools()]
 
 
-async def miss_a_tool(client: Client) -> None:
-    with pytest.raises(ToolNotFoundError, match="Unknown tool: nope"):
-        await client.call("nope")
-
-
 # --- over HTTP ---------------------------------------------------------------------------------------
 
 
-@for_each("mcp", "fastmcp", "toolcrib")
+@for_each("mcp", "fastmcp")
 async def test_a_server_is_met_listed_and_called(connect: Connect, request: pytest.FixtureRequest) -> None:
     async with connect() as client:
         await meet_list_and_call(client, request.node.callspec.params["connect"][2])
 
 
-@for_each("mcp", "fastmcp", "toolcrib", eras=NEWER)
+@for_each("mcp", "fastmcp", eras=NEWER)
 async def test_progress_is_heard_in_order(connect: Connect) -> None:
     async with connect() as client:
         await hear_progress(client)
 
 
-@for_each("mcp", "toolcrib", eras=NEWER)
+@for_each("mcp", eras=NEWER)
 async def test_log_lines_are_heard(connect: Connect) -> None:
     async with connect() as client:
         await hear_log_lines(client)
 
 
-@for_each("mcp", "toolcrib")
+@for_each("mcp")
 async def test_questions_are_answered(connect: Connect, tmp_path: Path) -> None:
     async with connect(on_ask=say_ada, on_sample=say_paris, roots=[tmp_path]) as client:
         await answer_questions(client, tmp_path)
 
 
-@for_each("mcp", "toolcrib", eras=NEWER)
+@for_each("mcp", eras=NEWER)
 async def test_a_declined_question_is_the_servers_to_deal_with(connect: Connect) -> None:
     async with connect(on_ask=decline) as client:
         assert "decline" in (await client.call("greet")).text
 
 
-@for_each("mcp", "toolcrib", eras=NEWER)
+@for_each("mcp", eras=NEWER)
 async def test_a_client_that_answers_nothing_is_asked_nothing(connect: Connect) -> None:
     async with connect() as client:
         assert await is_refused(client.call("greet"), -32021)
 
 
-@for_each("mcp", "toolcrib", eras=NEWER)
+@for_each("mcp", eras=NEWER)
 async def test_a_call_that_is_cancelled_ends_at_the_server(
     connect: Connect, request: pytest.FixtureRequest
 ) -> None:
@@ -184,37 +177,23 @@ async def test_a_call_that_is_cancelled_ends_at_the_server(
         await cancel_a_call(client, request.node.name)
 
 
-@for_each("mcp", "toolcrib", eras=NEWER)
+@for_each("mcp", eras=NEWER)
 async def test_a_change_of_the_tools_is_heard(connect: Connect, request: pytest.FixtureRequest) -> None:
     async with connect(on_ask=say_ada) as client:  # a client that can be asked hears a legacy server's stream
         await hear_a_change(client, request.node.name)
 
 
-@for_each("mcp", "fastmcp", "toolcrib", eras=NEWER)
+@for_each("mcp", "fastmcp", eras=NEWER)
 async def test_many_calls_at_once_come_back_to_whom_they_belong(connect: Connect) -> None:
     async with connect() as client:
         results = await asyncio.gather(*(client.call("add", {"a": number, "b": 0}) for number in range(30)))
     assert [result.text for result in results] == [str(number) for number in range(30)]
 
 
-@for_each("toolcrib")
-async def test_an_unknown_tool_is_an_error_of_its_own(connect: Connect) -> None:
-    async with connect() as client:
-        await miss_a_tool(client)
-
-
 @for_each("mcp", link="sse", eras=("2025-11-25",))
 async def test_a_server_of_the_oldest_http_is_found_out_and_used(connect: Connect) -> None:
     async with connect(on_ask=say_ada) as client:
         assert (await client.call("add", {"a": 1})).text == "2"
-        assert (await client.call("greet")).text == "Hello, Ada (30)"
-
-
-async def test_the_servers_own_door_needs_no_link() -> None:
-    async with toolcrib_peer.server.connect(on_ask=say_ada) as client:
-        assert client.protocol_version == "2026-07-28"
-        assert (await client.call("greet")).text == "Hello, Ada (30)"
-    async with toolcrib_peer.server.connect(on_ask=say_ada, protocol="2025-11-25") as client:
         assert (await client.call("greet")).text == "Hello, Ada (30)"
 
 
@@ -225,7 +204,7 @@ async def test_the_servers_own_door_needs_no_link() -> None:
     "era",
     ["2026-07-28", *(pytest.param(era, marks=pytest.mark.long) for era in ("2025-11-25", "2025-06-18"))],
 )
-@pytest.mark.parametrize("peer", ["mcp", "fastmcp", "toolcrib"])
+@pytest.mark.parametrize("peer", ["mcp", "fastmcp"])
 async def test_one_process_does_all_of_it_over_stdio(peer: str, era: str, tmp_path: Path) -> None:
     link = StdioTransport(forked_command_of(peer, "stdio"), env=ENVIRONMENT)
     answers = {"on_ask": say_ada, "on_sample": say_paris, "roots": [tmp_path]}
@@ -240,5 +219,3 @@ async def test_one_process_does_all_of_it_over_stdio(peer: str, era: str, tmp_pa
             await hear_log_lines(client)
             await cancel_a_call(client, "over stdio")
             await hear_a_change(client, "over stdio")
-        if peer == "toolcrib":
-            await miss_a_tool(client)
