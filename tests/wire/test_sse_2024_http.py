@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
-import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from tests.support.clients.legacy_client import Answer, Older
 from tests.support.servers.feature_server import make_desk
-from tests.support.servers.http_servers import Served, serving
+from tests.support.servers.http_servers import Served, hosted, serving
 from toolcrib.client import Client
 from toolcrib.transports.http import sse
-from toolcrib.transports.http.server import bind
 
 
 class Oldest:
@@ -155,27 +149,8 @@ def test_a_server_that_keeps_no_sessions_has_nothing_there() -> None:
         assert "mcp-session-id" not in answer.headers
 
 
-@contextmanager
-def mounted(path: str) -> Iterator[int]:
-    """A desk below a path of another application; gives its port."""
-    server = make_desk()
-    sockets = bind("127.0.0.1", 0)
-    sockets[0].listen()  # from now on who comes early waits
-    app = Starlette(routes=[Mount(path, app=server.asgi())])
-    host = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=lambda: asyncio.run(host.serve(sockets=sockets)))
-    thread.start()
-    try:
-        yield sockets[0].getsockname()[1]
-    finally:
-        Answer.leave_all()
-        host.should_exit = True
-        thread.join(10)
-        asyncio.run(server.stop())
-
-
 def test_a_mounted_server_names_the_place_as_its_clients_see_it() -> None:
-    with mounted("/tools") as port:
+    with hosted(Starlette(routes=[Mount("/tools", app=make_desk().asgi())])) as port:
         client = Oldest(port, "/tools/sse")
         assert client.place.startswith("/tools/messages?session_id=")
         assert client.initialize()["protocolVersion"] == "2024-11-05"
@@ -183,3 +158,4 @@ def test_a_mounted_server_names_the_place_as_its_clients_see_it() -> None:
         session.initialize()
         assert session.call("add", {"a": 1}).status == 200
         assert session.end() == 200
+        Answer.leave_all()

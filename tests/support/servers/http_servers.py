@@ -137,3 +137,18 @@ def _await_listening(port: int) -> None:
         except OSError:
             time.sleep(0.005)
     raise AssertionError("the server does not listen")
+
+
+@contextmanager
+def hosted(app: Any, **options: Any) -> Iterator[int]:
+    """Run any ASGI application on uvicorn in a thread; give its port."""
+    sockets = bind("127.0.0.1", 0)
+    sockets[0].listen(16)  # from now on clients that come early wait
+    host = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1, **options))
+    thread = threading.Thread(target=lambda: asyncio.run(host.serve(sockets=sockets)))
+    thread.start()
+    try:
+        yield sockets[0].getsockname()[1]
+    finally:
+        host.should_exit = True
+        thread.join(TIMEOUT_S)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import uvicorn
 from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 
+from tests.support.servers.http_servers import hosted
 from toolcrib import Application, Context, MCPServer, Result, tool
 from toolcrib.client import Client
 from toolcrib.dispatch.middleware import Call, Middleware, Next
 from toolcrib.errors import InvalidToolError
-from toolcrib.transports.http.server import bind
 
 
 class Desk(Application):
@@ -122,20 +120,6 @@ HOSTS: dict[str, tuple[Callable[[MCPServer], Any], str]] = {
     "the server itself in fastapi": (on_fastapi_itself, "/tools/mcp"),
     "the server itself in starlette": (on_starlette_itself, "/tools/mcp"),
 }
-
-
-@contextmanager
-def hosted(app: Any, **options: Any) -> Iterator[int]:
-    sockets = bind("127.0.0.1", 0)
-    sockets[0].listen(16)
-    host = uvicorn.Server(uvicorn.Config(app, log_level="error", **options))
-    thread = threading.Thread(target=lambda: asyncio.run(host.serve(sockets=sockets)))
-    thread.start()
-    try:
-        yield sockets[0].getsockname()[1]
-    finally:
-        host.should_exit = True
-        thread.join(10)
 
 
 @pytest.mark.parametrize("protocol", ["2026-07-28", "2025-11-25"])
