@@ -131,9 +131,9 @@ class ResultBudget:
             return None
         path, items = found
         left = room - _count_json(_replace(data, path, []), room)
-        kept = _count_fitting((1 + _count_json(item, left) for item in items), left)
+        kept = _count_fitting((_count_json(item, left) for item in items), left)
         shorter = _replace(data, path, items[:kept])
-        while kept and _count_json(shorter, room) > room:  # parts may cost less than the whole
+        while kept and _count_json(shorter, room) > room:  # without the signs between them
             kept = kept * 9 // 10
             shorter = _replace(data, path, items[:kept])
         if left < 0 or not self._tool.results.fits(shorter):

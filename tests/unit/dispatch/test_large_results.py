@@ -95,7 +95,6 @@ async def test_as_many_items_are_kept_as_the_budget_has_room_for() -> None:
 
 
 async def test_items_that_cost_more_together_than_each_alone_are_within_the_budget() -> None:
-    """A few accents make a text French, in which long English words cost twice as much."""
     result = await run(["responsibility management information " * 2, "é" * 2] * 500, max_result_tokens=2_000)
     assert cuts_of(result)[0][1] > 50
     assert is_within(result, 2_000)

@@ -129,7 +129,7 @@ async def test_a_server_says_at_its_start_that_and_why_it_shows_the_pair(
     [record] = caplog.records
     assert record.levelno == logging.WARNING
     words = record.getMessage()
-    assert words.startswith("51 tools would take about 2,")
+    assert words.startswith("51 tools would take about 1,9")
     for part in ("more than the budget of 100:", SEARCH, CALL, "one pinned tool", "search='never'"):
         assert part in words
     assert "search_budget_tokens" in words
