@@ -26,7 +26,7 @@ from toolcrib.catalog.lock import Lock
 from toolcrib.context import Answer, Elicitation, SamplingResult
 from toolcrib.errors import ConfigurationError, InvalidArgumentsError, RemoteError
 from toolcrib.policy import Audit, Limit, Policy, Rule
-from toolcrib.testing.golden import UPDATE
+from toolcrib.testing import UPDATE
 
 VERSIONS = ("2026-07-28", "2025-06-18")
 """One protocol version of each era."""
