@@ -21,7 +21,7 @@ def export_all(to: str) -> Export:
     return export([item.tool for item in AWKWARD], to)
 
 
-class Offer:
+class ExportedTools:
     """The awkward tools in one format; the exportable ones come first."""
 
     def __init__(self, to: str) -> None:
@@ -49,5 +49,5 @@ class Offer:
 
 
 @pytest.fixture
-def offer(request: pytest.FixtureRequest) -> Offer:
-    return Offer(request.param)
+def exported_tools(request: pytest.FixtureRequest) -> ExportedTools:
+    return ExportedTools(request.param)

@@ -15,10 +15,10 @@ from toolcrib import Image, Result
 from toolcrib.catalog.export import ToolCall
 from toolcrib.content import text_block
 
-from .conftest import Offer
+from .conftest import ExportedTools
 
 types = Later("anthropic.types")
-pytestmark = pytest.mark.parametrize("offer", ["anthropic"], indirect=True)
+pytestmark = pytest.mark.parametrize("exported_tools", ["anthropic"], indirect=True)
 
 
 def walk(node: Any) -> Iterator[dict[str, Any]]:
@@ -31,14 +31,14 @@ def walk(node: Any) -> Iterator[dict[str, Any]]:
             yield from walk(item)
 
 
-def test_tools_match_the_types_of_the_package(offer: Offer) -> None:
-    TypeAdapter(list[types.ToolParam]).validate_python(offer.tools)
-    for tool in offer.tools:
+def test_tools_match_the_types_of_the_package(exported_tools: ExportedTools) -> None:
+    TypeAdapter(list[types.ToolParam]).validate_python(exported_tools.tools)
+    for tool in exported_tools.tools:
         assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", tool["name"])
 
 
-def test_schemas_have_nothing_that_the_service_rejects(offer: Offer) -> None:
-    for tool in offer.tools:
+def test_schemas_have_nothing_that_the_service_rejects(exported_tools: ExportedTools) -> None:
+    for tool in exported_tools.tools:
         schema = tool["input_schema"]
         assert schema["type"] == "object"
         assert not schema.keys() & {"oneOf", "anyOf", "allOf"}
@@ -48,7 +48,7 @@ def test_schemas_have_nothing_that_the_service_rejects(offer: Offer) -> None:
                 assert re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name)
 
 
-def test_calls_round_trip(offer: Offer) -> None:
+def test_calls_round_trip(exported_tools: ExportedTools) -> None:
     def send(name: str, arguments: dict[str, Any]) -> Any:
         block = types.ToolUseBlock.model_validate(
             {"id": "toolu_1", "input": arguments, "name": name, "type": "tool_use"}
@@ -67,10 +67,10 @@ def test_calls_round_trip(offer: Offer) -> None:
             }
         )
 
-    offer.check_round_trips(send)
+    exported_tools.check_round_trips(send)
 
 
-def test_results_match_the_types_of_the_package(offer: Offer) -> None:
+def test_results_match_the_types_of_the_package(exported_tools: ExportedTools) -> None:
     call = ToolCall("toolu_1", "closed", {"a": 1}, "closed")
     picture = Image(b"PNG").to_block()
     results = [
@@ -79,8 +79,8 @@ def test_results_match_the_types_of_the_package(offer: Offer) -> None:
         Result([text_block("no")], is_error=True),
         Result(),
     ]
-    told = [offer.found.result_for(call, result) for result in results]
-    for block in told:
+    blocks = [exported_tools.found.result_for(call, result) for result in results]
+    for block in blocks:
         TypeAdapter(types.ToolResultBlockParam).validate_python(block)
-    assert told[0]["content"][1]["source"]["data"] == base64.b64encode(b"PNG").decode()
-    assert told[2]["is_error"] is True
+    assert blocks[0]["content"][1]["source"]["data"] == base64.b64encode(b"PNG").decode()
+    assert blocks[2]["is_error"] is True

@@ -11,17 +11,17 @@ from toolcrib import Result
 from toolcrib.catalog.export import ToolCall
 from toolcrib.content import text_block
 
-from .conftest import Offer
+from .conftest import ExportedTools
 
 types = Later("google.genai.types")
-pytestmark = pytest.mark.parametrize("offer", ["gemini"], indirect=True)
+pytestmark = pytest.mark.parametrize("exported_tools", ["gemini"], indirect=True)
 
 
-def test_declarations_match_the_types_of_the_package(offer: Offer) -> None:
-    declared = [types.FunctionDeclaration.model_validate(tool) for tool in offer.tools]
+def test_declarations_match_the_types_of_the_package(exported_tools: ExportedTools) -> None:
+    declared = [types.FunctionDeclaration.model_validate(tool) for tool in exported_tools.tools]
     tool = types.Tool(function_declarations=declared)
-    assert len(tool.function_declarations or ()) == len(offer.tools)
-    for found, sent in zip(declared, offer.tools, strict=True):
+    assert len(tool.function_declarations or ()) == len(exported_tools.tools)
+    for found, sent in zip(declared, exported_tools.tools, strict=True):
         assert found.model_dump(by_alias=True, exclude_unset=True, mode="json") == sent
 
 
@@ -32,27 +32,27 @@ def without_places(node: Any) -> Any:
     return [without_places(item) for item in node] if isinstance(node, list) else node
 
 
-def test_the_package_can_read_the_json_schemas(offer: Offer) -> None:
-    for tool in offer.tools:
+def test_the_package_can_read_the_json_schemas(exported_tools: ExportedTools) -> None:
+    for tool in exported_tools.tools:
         schema = types.JSONSchema.model_validate(without_places(tool["parametersJsonSchema"]))
         assert types.Schema.from_json_schema(json_schema=schema).type == types.Type.OBJECT
 
 
-def test_calls_round_trip(offer: Offer) -> None:
+def test_calls_round_trip(exported_tools: ExportedTools) -> None:
     def send(name: str, arguments: dict[str, Any]) -> Any:
         part = types.Part(function_call=types.FunctionCall(id="7", name=name, args=arguments))
         content = types.Content(role="model", parts=[types.Part(text="Well."), part])
         return types.GenerateContentResponse(candidates=[types.Candidate(content=content)])
 
-    offer.check_round_trips(send)
+    exported_tools.check_round_trips(send)
 
 
-def test_results_match_the_types_of_the_package(offer: Offer) -> None:
+def test_results_match_the_types_of_the_package(exported_tools: ExportedTools) -> None:
     call = ToolCall("7", "files.read/all", {}, "files_read_all")
     for result in (Result.of("two", 2), Result([text_block("no")], is_error=True), Result()):
-        part = types.Part.model_validate(offer.found.result_for(call, result))
+        part = types.Part.model_validate(exported_tools.found.result_for(call, result))
         assert part.function_response is not None
         assert (part.function_response.id, part.function_response.name) == ("7", "files_read_all")
         assert ("error" in (part.function_response.response or {})) == result.is_error
-    unnamed = offer.found.result_for(ToolCall("", "closed", {}, "closed"), Result())
+    unnamed = exported_tools.found.result_for(ToolCall("", "closed", {}, "closed"), Result())
     assert "id" not in unnamed["functionResponse"]

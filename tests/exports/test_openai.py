@@ -15,7 +15,7 @@ from tests.support.system.lazy_import import Later
 from toolcrib import Result
 from toolcrib.catalog.export import ToolCall
 
-from .conftest import Offer
+from .conftest import ExportedTools
 
 chat = Later("openai.types.chat")
 responses = Later("openai.types.responses")
@@ -37,21 +37,21 @@ def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from walk(item)
 
 
-@pytest.mark.parametrize("offer", ["openai"], indirect=True)
-def test_chat_tools_match_the_types_of_the_package(offer: Offer) -> None:
-    TypeAdapter(list[chat.ChatCompletionFunctionToolParam]).validate_python(offer.tools)
-    assert all(tool.keys() == {"type", "function"} for tool in offer.tools)
-    assert all("strict" in tool["function"] for tool in offer.tools)
+@pytest.mark.parametrize("exported_tools", ["openai"], indirect=True)
+def test_chat_tools_match_the_types_of_the_package(exported_tools: ExportedTools) -> None:
+    TypeAdapter(list[chat.ChatCompletionFunctionToolParam]).validate_python(exported_tools.tools)
+    assert all(tool.keys() == {"type", "function"} for tool in exported_tools.tools)
+    assert all("strict" in tool["function"] for tool in exported_tools.tools)
 
 
-@pytest.mark.parametrize("offer", ["openai-responses"], indirect=True)
-def test_responses_tools_match_the_types_of_the_package(offer: Offer) -> None:
-    TypeAdapter(list[responses.FunctionToolParam]).validate_python(offer.tools)
+@pytest.mark.parametrize("exported_tools", ["openai-responses"], indirect=True)
+def test_responses_tools_match_the_types_of_the_package(exported_tools: ExportedTools) -> None:
+    TypeAdapter(list[responses.FunctionToolParam]).validate_python(exported_tools.tools)
 
 
-@pytest.mark.parametrize("offer", ["openai", "openai-responses"], indirect=True)
-def test_strict_schemas_keep_the_published_rules(offer: Offer) -> None:
-    strict = [schema_of(offer.to, tool) for tool in offer.tools if is_strict_tool(tool)]
+@pytest.mark.parametrize("exported_tools", ["openai", "openai-responses"], indirect=True)
+def test_strict_schemas_keep_the_published_rules(exported_tools: ExportedTools) -> None:
+    strict = [schema_of(exported_tools.to, tool) for tool in exported_tools.tools if is_strict_tool(tool)]
     assert len(strict) > 15
     for schema in strict:
         assert schema["type"] == "object"
@@ -70,17 +70,19 @@ def test_strict_schemas_keep_the_published_rules(offer: Offer) -> None:
             assert node.get("format", "date") in FORMATS
 
 
-@pytest.mark.parametrize("offer", ["openai", "openai-responses"], indirect=True)
-def test_other_schemas_keep_the_rules_for_every_tool(offer: Offer) -> None:
-    for item, _, tool in offer.pairs():
-        schema = schema_of(offer.to, tool)
+@pytest.mark.parametrize("exported_tools", ["openai", "openai-responses"], indirect=True)
+def test_other_schemas_keep_the_rules_for_every_tool(exported_tools: ExportedTools) -> None:
+    for item, _, tool in exported_tools.pairs():
+        schema = schema_of(exported_tools.to, tool)
         assert not schema.keys() & NOT_ON_TOP
         assert "properties" in schema
-        assert is_strict_tool(tool) != (offer.found.notes.get(item.name, ("",))[0].startswith("not strict: "))
+        assert is_strict_tool(tool) != (
+            exported_tools.found.notes.get(item.name, ("",))[0].startswith("not strict: ")
+        )
 
 
-@pytest.mark.parametrize("offer", ["openai"], indirect=True)
-def test_chat_calls_round_trip(offer: Offer) -> None:
+@pytest.mark.parametrize("exported_tools", ["openai"], indirect=True)
+def test_chat_calls_round_trip(exported_tools: ExportedTools) -> None:
     def send(name: str, arguments: dict[str, Any]) -> Any:
         function = {"name": name, "arguments": json.dumps(arguments)}
         call = chat.ChatCompletionMessageFunctionToolCall.model_validate(
@@ -92,29 +94,29 @@ def test_chat_calls_round_trip(offer: Offer) -> None:
             {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
         )
 
-    offer.check_round_trips(send)
+    exported_tools.check_round_trips(send)
 
 
-@pytest.mark.parametrize("offer", ["openai-responses"], indirect=True)
-def test_responses_calls_round_trip(offer: Offer) -> None:
+@pytest.mark.parametrize("exported_tools", ["openai-responses"], indirect=True)
+def test_responses_calls_round_trip(exported_tools: ExportedTools) -> None:
     def send(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         call = responses.ResponseFunctionToolCall(
             call_id="call_1", id="fc_1", name=name, arguments=json.dumps(arguments), type="function_call"
         )
         return responses.Response.model_construct(output=[call]).model_dump(exclude_unset=True)
 
-    offer.check_round_trips(send)
-    (call,) = offer.found.read_call(send(name_of(offer.to, offer.tools[0]), {}))
+    exported_tools.check_round_trips(send)
+    (call,) = exported_tools.found.read_call(send(name_of(exported_tools.to, exported_tools.tools[0]), {}))
     assert call.id == "call_1"
 
 
 @pytest.mark.parametrize(("to", "shape"), [("openai", "chat"), ("openai-responses", "responses")])
 def test_results_match_the_types_of_the_package(to: str, shape: str) -> None:
-    offer = Offer(to)
+    exported_tools = ExportedTools(to)
     call = ToolCall("call_1", "closed", {"a": 1}, "closed")
     for result in (Result.of("two", 2), Result([], {"a": 1}, is_structured=True), Result(is_error=True)):
-        told = offer.found.result_for(call, result)
+        results = exported_tools.found.result_for(call, result)
         if shape == "chat":
-            TypeAdapter(chat.ChatCompletionToolMessageParam).validate_python(told)
+            TypeAdapter(chat.ChatCompletionToolMessageParam).validate_python(results)
         else:
-            TypeAdapter(responses.response_input_item_param.FunctionCallOutput).validate_python(told)
+            TypeAdapter(responses.response_input_item_param.FunctionCallOutput).validate_python(results)

@@ -473,7 +473,7 @@ def _run(named: Named, work: Work[T], terminal: Terminal, timeout_s: float | Non
 
     @asynccontextmanager
     async def connect(**settings: Any) -> AsyncIterator[Client]:
-        with terminal.log.muted():  # what is wrong with other tools is no matter here
+        with terminal.log.muted():  # problems of other tools are not shown
             await server.start()
         try:
             async with server.connect(**settings) as client:

@@ -2,7 +2,7 @@
 
 Both print one report about two catalogs. A side of `diff` is a target, a lock file, the URL of a server, or
 a git commit, whose files are read and never run. Names, descriptions and values are untrusted: they are
-escaped on a terminal, and stand in code spans in Markdown.
+escaped on a terminal, and in code spans in Markdown.
 """
 
 from __future__ import annotations

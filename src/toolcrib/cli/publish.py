@@ -146,11 +146,11 @@ class Project:
             with suppress(importlib.metadata.PackageNotFoundError):  # a dynamic version needs the package
                 project.version = project.text("version") or importlib.metadata.version(name)
         if not _VERSION.fullmatch(project.version):
-            text = f"Not a version: {project.version!r:.80}" if project.version else "There is no version"
+            text = f"Not a version: {project.version!r:.80}" if project.version else "Missing version"
             hint = "write version under [project] in pyproject.toml, or use --version 1.2.3"
             project.report("error", text, hint)
         if not project.description:
-            project.report("error", "There is no description", "write it under [project] in pyproject.toml")
+            project.report("error", "Missing description", "write it under [project] in pyproject.toml")
         return project
 
     def report(self, level: Level, message: str, hint: str) -> None:
@@ -259,7 +259,7 @@ def _make_packages(project: Project) -> list[dict[str, Any]]:
     own = names.get(re.sub(r"[-_.]+", "-", project.name).lower())
     if own is None and project.config.publish.url is None:
         hint = f'add {project.name} = "MODULE:FUNCTION" under [project.scripts], or use --only manifest'
-        project.report("error", f"There is no command for `uvx {project.name}`", hint)
+        project.report("error", f"No command for `uvx {project.name}`", hint)
     variables = [
         {
             "name": each.name,
@@ -307,14 +307,14 @@ def make_manifest(
         text = "The project does not depend on toolcrib, which starts the server"
         project.report("error", text, f'add "toolcrib>={__version__}" to dependencies under [project]')
     if not loaded.server.registry:
-        project.report("error", "There are no tools to publish", "toolcrib list shows what the targets hold")
+        project.report("error", "No tools to publish", "toolcrib list shows what the targets hold")
     authors = [
         {key: each[key] for key in ("name", "email") if key in each}
         for each in project.table.get("authors") or ()
         if isinstance(each.get("name"), str)
     ]
     if not authors:
-        project.report("error", "There is no author", 'write authors = [{name = "..."}] under [project]')
+        project.report("error", "Missing author", 'write authors = [{name = "..."}] under [project]')
     served: list[str] = []
     for target in targets:
         path = target.text if target.path is None else project.path_of(target.path)

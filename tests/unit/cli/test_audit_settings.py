@@ -50,7 +50,7 @@ WRONG = {
 @pytest.mark.parametrize("text", WRONG)
 def test_an_unusable_path_is_reported_with_its_setting(cli: CommandLine, text: str) -> None:
     cli.write("tools.py", ADD)
-    cli.write("junk.db", "Dear diary, this is no database.")
+    cli.write("junk.db", "Dear diary, this is not a database.")
     cli.write("junk.jsonl", "Dear diary.")
     make_other(cli.folder / "other.db")
     (cli.folder / "folder").mkdir()
@@ -72,7 +72,7 @@ def test_a_file_that_is_not_a_log_is_refused_with_a_key_from_the_environment(
 ) -> None:
     monkeypatch.setenv("TOOLCRIB_AUDIT_KEY", "k" * 40)
     cli.write("tools.py", ADD)
-    cli.write("junk.db", "Dear diary, this is no database.")
+    cli.write("junk.db", "Dear diary, this is not a database.")
     (cli.folder / "toolcrib.toml").write_text(HEAD + 'file = "junk.db"\n')
     done = cli.run("serve", "--stdio", stdin="")
     assert "audit.file: junk.db: not an audit log: it is not a SQLite file" in done.stderr

@@ -161,12 +161,12 @@ def test_everything_that_is_missing_is_explained_at_once(project: CommandLine) -
     lines = done.stderr.splitlines()
     errors = [line for line in lines if line.startswith("error: ")]
     assert errors == [
-        "error: There is no version",
-        "error: There is no description",
+        "error: Missing version",
+        "error: Missing description",
         "error: The server has no name for the registry",
-        "error: There is no command for `uvx shop`",
+        "error: No command for `uvx shop`",
         "error: The project does not depend on toolcrib, which starts the server",
-        "error: There is no author",
+        "error: Missing author",
     ]
     for error in errors:
         assert lines[lines.index(error) + 1].startswith("hint: ")
@@ -178,7 +178,7 @@ def test_everything_that_is_missing_is_explained_at_once(project: CommandLine) -
     ("old", "new", "words", "message"),
     [
         ("orders of a shop", "orders " * 20, (), "and the registry allows 100"),
-        ("shop-tools = ", "shop = ", (), "There is no command for `uvx shop-tools`"),
+        ("shop-tools = ", "shop = ", (), "No command for `uvx shop-tools`"),
         ("ana/shop-tools", "ana", (), "The repository is left out: https://github.com/ana"),
         ("toolcrib[yaml]", "toolcrib-extras", (), "The project does not depend on toolcrib"),
         ("", "", ("--version", "../../x"), "Not a version: '../../x'"),
@@ -310,7 +310,7 @@ def test_the_version_of_an_installed_package_is_found(project: CommandLine) -> N
     project.write("pyproject.toml", text)
     assert documents(project)[0]["version"][0].isdigit()
     project.write("pyproject.toml", text.replace('"click"', '"not-installed"'))
-    assert "error: There is no version" in project.run("publish").stderr
+    assert "error: Missing version" in project.run("publish").stderr
 
 
 def test_tools_with_errors_are_not_published(project: CommandLine) -> None:

@@ -130,9 +130,9 @@ def test_a_tool_that_is_not_listed_is_called_by_its_name(cli: CommandLine, harbo
 # --- serving ------------------------------------------------------------------------------------------------
 
 
-def serve_summary(**wishes: Any) -> tuple[Loaded, Summary]:
+def serve_summary(**options: Any) -> tuple[Loaded, Summary]:
     with open_terminal(debug=False) as terminal:
-        process = ServeProcess(ServeOptions(**wishes), terminal)
+        process = ServeProcess(ServeOptions(**options), terminal)
         return process.loaded, process.summary
 
 
@@ -153,8 +153,8 @@ def test_the_command_line_and_the_file_say_whether_clients_are_shown_the_pair(
 ) -> None:
     cli.write("tools.py", TOOLS)
     cli.write("toolcrib.toml", f"[server]\ntargets = ['tools.py']\n{section}\n")
-    offer, summary = serve_summary(search=search)
-    shown = [tool.name for tool in offer.server.dispatcher.shown()]
+    loaded, summary = serve_summary(search=search)
+    shown = [tool.name for tool in loaded.server.dispatcher.shown()]
     assert shown == (["search_tools", "call_tool"] if label else ["delete_file", "send_letter"])
     assert (summary.search and summary.search[0]) == label
     assert Summary.decode(asdict(summary)).search == summary.search

@@ -598,11 +598,11 @@ def test_a_tool_that_ignores_its_schema_is_found() -> None:
 def test_a_function_that_was_reached_by_invalid_arguments_is_found() -> None:
     """It refuses them itself, in the same way as toolcrib, but it has run."""
 
-    async def mend(call: Any, following: Any) -> Result:
+    async def change_result(call: Any, following: Any) -> Result:
         call.arguments = {"number": 3}
         return await following(call)
 
-    server = MCPServer(middleware=[mend])
+    server = MCPServer(middleware=[change_result])
     runs: list[int] = []
 
     @server.tool
