@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from tests.state.conftest import Machine
 from toolcrib.errors import ConfigurationError
 from toolcrib.state.base import Check, NewTask, Space, Write
-from toolcrib.state.sealed import OVERHEAD, SealedTasks, SealedValues, Sealer, derive_key, read_key_file
+from toolcrib.state.memory import MemoryBus
+from toolcrib.state.sealed import (
+    OVERHEAD,
+    SealedBus,
+    SealedTasks,
+    SealedValues,
+    Sealer,
+    derive_key,
+    read_key_file,
+)
 
 OLD, NEW = b"o" * 43, b"n" * 43
 NOTES = Space("notes", 100, 10**6, 50, 10, "refuse", True)
@@ -180,3 +189,42 @@ def test_a_key_file_that_is_missing_is_not_made(tmp_path: Path) -> None:
         read_key_file(tmp_path / "fleet.key")
     assert "secrets.token_urlsafe" in str(caught.value.hint)
     assert os.listdir(tmp_path) == []
+
+
+async def test_notices_are_encrypted_and_those_of_others_are_dropped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    wire = MemoryBus("me")
+    bus, rotated = SealedBus(wire, Sealer([OLD], "notices")), SealedBus(wire, Sealer([NEW, OLD], "notices"))
+    carried: list[bytes | None] = []
+    heard: list[bytes | None] = []
+    wire.subscribe("lists", carried.append)
+    end = rotated.subscribe("lists", heard.append)
+    bus.publish("lists", b"canary-notice")
+    assert heard == [b"canary-notice"]
+    assert len(carried) == 1
+    assert b"canary" not in (carried[0] or b"")
+    bus.publish("other", b"x")
+    wire.deliver("lists", None)  # some were lost
+    assert heard == [b"canary-notice", None]
+    assert not caplog.records
+    stranger = SealedBus(wire, Sealer([b"x" * 43], "notices"))
+    stranger.publish("lists", b"forged")
+    for forged in (b"", b"forged", Sealer([OLD], "notices").seal(b"moved", "other")):
+        wire.publish("lists", forged)
+    assert heard == [b"canary-notice", None]
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 4
+    end()
+    bus.publish("lists", b"late")
+    assert heard == [b"canary-notice", None]
+
+
+async def test_what_is_sent_to_one_process_is_encrypted_for_it() -> None:
+    wire = MemoryBus("me")
+    bus = SealedBus(wire, Sealer([NEW], "notices"))
+    heard: list[bytes | None] = []
+    assert not await bus.send("me", b"early")
+    bus.subscribe("me", heard.append)
+    assert await bus.send("me", b"answer")
+    assert not await bus.send("gone", b"answer")
+    assert heard == [b"answer"]

@@ -15,8 +15,8 @@ from toolcrib.errors import ConfigurationError
 from toolcrib.fleet.membership import Membership
 from toolcrib.fleet.shares import ShareCounters
 from toolcrib.state import StateHandle
-from toolcrib.state.base import Counters, KeyValue, TaskStore
-from toolcrib.state.sealed import SealedTasks, SealedValues, Sealer, derive_key, read_key_file
+from toolcrib.state.base import ChangeBus, Counters, KeyValue, TaskStore
+from toolcrib.state.sealed import SealedBus, SealedTasks, SealedValues, Sealer, derive_key, read_key_file
 
 _MISSING = "install it: pip install 'toolcrib[fleet]'"
 
@@ -70,7 +70,7 @@ class FleetState:
         )
         self.counters: Counters = (counters := RedisCounters(self.redis, alone))
         counters.on_empty = BudgetCopies(self.database, counters).restore
-        self.bus = RedisBus(self.redis)
+        self.bus: ChangeBus = SealedBus(RedisBus(self.redis), Sealer(self.secrets, "notices"))
         self.tasks: TaskStore = SealedTasks(PostgreSQLTasks(self.database), Sealer(self.secrets, "tasks"))
         self.values: KeyValue = SealedValues(PostgreSQLValues(self.database), Sealer(self.secrets, "values"))
         self.keys = PostgreSQLKeys(self.database)

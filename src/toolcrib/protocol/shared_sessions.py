@@ -217,7 +217,7 @@ class SharedSessions:
             raise RPCError(INTERNAL_ERROR, text, status=503) from None
         finally:
             self._sending -= 1
-        text = "The process that asked has ended, and the call with it: make the call again"
+        text = "The process that asked does not respond, and may have ended: make the call again"
         raise RPCError(INVALID_REQUEST, text, status=404)
 
     def cancel(self, session: Session, request: Id) -> None:

@@ -1,9 +1,10 @@
-"""Encryption of what a shared engine stores: values, and the texts of tasks.
+"""Encryption of what a shared engine stores and carries: values, the texts of tasks, and notices.
 
 A database that many machines reach, its backups and its write-ahead log are read by more people than a file
 of one server. `SealedValues` and `SealedTasks` stand in front of an engine and encrypt with AES-256-GCM. The
 place of a value is authenticated, so that no value can be moved to another key. Names, callers and times stay
-readable: the engine needs them for its queries.
+readable: the engine needs them for its queries. `SealedBus` does the same for notices: some carry what a user
+has answered, and nobody else may answer.
 
 The only module that imports `cryptography`.
 """
@@ -12,18 +13,33 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import logging
 import os
 import re
 import stat
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from toolcrib.errors import ConfigurationError
-from toolcrib.state.base import Changes, Check, Item, KeyValue, NewTask, Space, Status, Task, TaskStore, Write
+from toolcrib.state.base import (
+    ChangeBus,
+    Changes,
+    Check,
+    Item,
+    KeyValue,
+    NewTask,
+    Space,
+    Status,
+    Task,
+    TaskStore,
+    Write,
+)
 from toolcrib.state.files import find_other_owner
+
+logger = logging.getLogger("toolcrib")
 
 FORMAT = b"\x01"
 _ID_BYTES = 4
@@ -138,6 +154,30 @@ def _roomier(space: Space) -> Space:
 
 def _place(space: Space, key: str) -> str:
     return f"{space.name}\0{key}"
+
+
+class SealedBus:
+    """ChangeBus that encrypts its notices for their topic. Others are not delivered."""
+
+    def __init__(self, bus: ChangeBus, sealer: Sealer) -> None:
+        self._bus = bus
+        self._sealer = sealer
+
+    def publish(self, topic: str, data: bytes = b"") -> None:
+        self._bus.publish(topic, self._sealer.seal(data, topic))
+
+    def subscribe(self, topic: str, changed: Callable[[bytes | None], None]) -> Callable[[], None]:
+        def receive(sealed: bytes | None) -> None:
+            data = None if sealed is None else self._sealer.open(sealed, topic)
+            if data is not None or sealed is None:
+                changed(data)
+            else:
+                logger.warning("a notice on '%s' was dropped: it is not of this fleet", topic)
+
+        return self._bus.subscribe(topic, receive)
+
+    async def send(self, process: str, data: bytes, timeout_s: float = 0.1) -> bool:
+        return await self._bus.send(process, self._sealer.seal(data, process), timeout_s)
 
 
 class SealedTasks:
