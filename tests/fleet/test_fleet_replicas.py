@@ -179,7 +179,7 @@ async def test_a_replica_that_is_asked_to_end_knows_it(make: Make) -> None:
     engine = (await make()).storage.engine
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
-    engine.members.on_drain.append(lambda: loop.call_soon_threadsafe(asked.set))
+    engine.members.on_drain[:] = [lambda: loop.call_soon_threadsafe(asked.set)]  # instead of a signal to us
     assert await engine.database.run(lambda db: mark_draining(db, engine.process))
     assert not await engine.database.run(lambda db: mark_draining(db, "nobody"))
     async with asyncio.timeout(5):
