@@ -84,17 +84,14 @@ def encode_entry(wall: float, facts: dict[str, Any]) -> Entry:
     beginning = b'"at":"%b"%b%b' if "kind" in facts else b'"at":"%b","kind":"call"%b%b'
     rest, at_ms = data[1:-1], to_ms(wall)
     body = beginning % (format_ms(at_ms).encode(), b"," if rest else b"", rest)
-    return Entry(at_ms, *_searched(facts), body)
-
-
-def _searched(facts: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    """Return the fields that are searched, which the store keeps beside the line."""
     id_, principal, tool, outcome = map(facts.get, _SEARCHED)
-    return (
+    return Entry(
+        at_ms,
         id_ if isinstance(id_, str) else "",
         principal if isinstance(principal, str) else "",
         tool if isinstance(tool, str) else "",
         outcome if isinstance(outcome, str) else "",
+        body,
     )
 
 

@@ -14,15 +14,16 @@ import errno
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from toolcrib.state.base import Head, Page, Query, Record, StateDamaged, StateUnavailable
 from toolcrib.validation import codec
 
+T = TypeVar("T")
 logger = logging.getLogger("toolcrib")
 
 _SEQ_BITS = 40
@@ -72,23 +73,29 @@ class SQLiteAudit:
     # --- writing ---
 
     async def append(self, stream: str, records: Sequence[Record]) -> None:
-        with self._transaction() as db:
+        def write(db: sqlite3.Connection) -> None:
             number = self._number_of(db, stream)
             self._check_last(db, stream, number, records)
             _insert(db, number << _SEQ_BITS, records)
+
+        self._transact(write)
         self._written[stream] = records[-1].head
 
     async def remove_through(self, ends: Mapping[str, int]) -> int:
-        removed = 0
-        with self._transaction() as db:
+        def remove(db: sqlite3.Connection) -> int:
+            removed = 0
             for stream, end in ends.items():
                 number = self._number_of(db, stream)
                 last, _ = db.execute(_LAST, (number,)).fetchone() or (0, "")
                 through = min((number << _SEQ_BITS) + end, last - 1)
                 statement = "DELETE FROM record WHERE key BETWEEN ? AND ?"
                 removed += db.execute(statement, (number << _SEQ_BITS, through)).rowcount
-        with _translated():
-            self._empty_wal(db)
+            return removed
+
+        removed = self._transact(remove)
+        if removed and self._db is not None:
+            with _translated():
+                self._empty_wal(self._db)
         return removed
 
     def open(self) -> None:
@@ -160,9 +167,9 @@ class SQLiteAudit:
                 orphan.unlink(missing_ok=True)  # of a deleted log: another process may have it open
         _refuse_unusable(self._path)
         db = sqlite3.connect(self._path, timeout=self._wait_s, isolation_level=None)
-        db.text_factory = _as_text
         try:
             _find_tables(db)  # before anything in it is changed
+            db.text_factory = bytes  # lines are read as they are
             db.execute("PRAGMA journal_mode=WAL")  # ignored by a file system that does not support it
             db.execute(f"PRAGMA synchronous={'FULL' if self._sync else 'NORMAL'}")
             db.execute("PRAGMA secure_delete=ON")  # removed records must not stay on the disk
@@ -174,18 +181,19 @@ class SQLiteAudit:
         self._db, self._ids = db, self._find_ids()
         return db
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with _translated():
+    def _transact(self, act: Callable[[sqlite3.Connection], T]) -> T:
+        db = None
+        try:
             db = self._begin()
-            try:
-                yield db
-                db.execute("COMMIT")
-            except BaseException:
-                self._numbers.clear()  # they may be rolled back, too
-                if db.in_transaction:  # some failures end it
+            result = act(db)
+            db.execute("COMMIT")
+        except BaseException as error:
+            self._numbers.clear()  # they may be rolled back, too
+            with _translated():
+                if db is not None and db.in_transaction:  # some failures end it
                     db.execute("ROLLBACK")
-                raise
+                raise error from None
+        return result
 
     def _begin(self) -> sqlite3.Connection:
         """Begin to write to the file of that name. Meanwhile no process replaces the -wal file."""
@@ -302,7 +310,6 @@ class SQLiteAudit:
     def _begin_reading(self, mode: str) -> sqlite3.Connection:
         url = f"file:{quote(str(self._path.absolute()))}?{mode}"
         db = sqlite3.connect(url, uri=True, isolation_level=None, timeout=self._wait_s)
-        db.text_factory = _as_text
         try:
             db.execute("BEGIN")
             if _find_tables(db) >= {"stream", "record"}:
@@ -396,7 +403,8 @@ def _translated() -> Iterator[None]:
 
 def _find_tables(db: sqlite3.Connection) -> set[str]:
     """Return the names of the tables. Raise StateDamaged for a database that was not created here."""
-    tables = {str(row[0]) for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    db.text_factory = _as_text
+    tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if tables and "stream" not in tables:
         columns = [row[1] for row in db.execute("PRAGMA table_info(record)")]
         raise StateDamaged(OLD if columns == ["seq", "line"] else FOREIGN)
