@@ -79,6 +79,15 @@ MAX_ROUNDS = 10
 MAX_PAGES = 1000
 MAX_ENTRIES = 100_000
 _MAX_QUESTIONS = 100
+_LISTS = {
+    "tools/list": ("tools", "tool", "name"),
+    "resources/list": ("resources", "resource", "uri"),
+    "resources/templates/list": ("resourceTemplates", "resource template", "uri_template"),
+    "resources/directory/read": ("resources", "resource", "uri"),
+    "prompts/list": ("prompts", "prompt", "name"),
+    "skills/list": ("skills", "skill", "uri"),
+}
+"""What each method lists: the key of the entries, what one is called, and the attribute that is its name."""
 _HEADER_MISMATCH, _UNKNOWN_METHOD, _INVALID_PARAMS = -32020, -32601, -32602
 _TEMPORARY_STATUSES = (408, 425, 429)
 _UNKNOWN_TOOL = re.compile(r"(unknown|no such|not found|does not exist|doesn't exist)", re.IGNORECASE)
@@ -238,44 +247,29 @@ class Client:
         def parse(item: Mapping[str, Any]) -> RemoteTool:
             return parse_tool(item, self.label, over_http=over_http)
 
-        found = await self._list("tools/list", "tools", "tool", parse, lambda tool: tool.name)
+        found = await self._list("tools/list", parse)
         self._tools = {tool.name: tool for tool in found}
         return found
 
     async def list_resources(self) -> list[RemoteResource]:
         """Return the resources of all pages. Invalid entries are skipped with a warning."""
-        return await self._list(
-            "resources/list", "resources", "resource", parse_resource, lambda resource: resource.uri
-        )
+        return await self._list("resources/list", parse_resource)
 
     async def list_resource_templates(self) -> list[RemoteTemplate]:
         """Return the templates of all pages. Invalid entries are skipped with a warning."""
-        return await self._list(
-            "resources/templates/list",
-            "resourceTemplates",
-            "resource template",
-            parse_template,
-            lambda template: template.uri_template,
-        )
+        return await self._list("resources/templates/list", parse_template)
 
     async def list_prompts(self) -> list[RemotePrompt]:
         """Return the prompts of all pages. Invalid entries are skipped with a warning."""
-        return await self._list("prompts/list", "prompts", "prompt", parse_prompt, lambda prompt: prompt.name)
+        return await self._list("prompts/list", parse_prompt)
 
-    async def _list(
-        self,
-        method: str,
-        key: str,
-        noun: str,
-        parse: Callable[[Mapping[str, Any]], T],
-        name_of: Callable[[T], str],
-        **params: Any,
-    ) -> list[T]:
-        """Return the valid entries under `key` of all pages. The first of two with the same name counts."""
+    async def _list(self, method: str, parse: Callable[[Mapping[str, Any]], T], **params: Any) -> list[T]:
+        """Return the valid entries of all pages. The first of two with the same name counts."""
+        key, noun, name_key = _LISTS[method]
         found: dict[str, T] = {}
         async for page in self._list_pages(method, params):
             for item in read_items(page.get(key), self.label, noun, parse):
-                name = name_of(item)
+                name = getattr(item, name_key)
                 if name in found:
                     logger.warning(
                         "%s lists the %s '%.100s' twice; the second is ignored", self.label, noun, name
@@ -435,7 +429,7 @@ class Client:
         """
         if self._skill_settings() is None:
             return []
-        return await self._list("skills/list", "skills", "skill", parse_skill, lambda skill: skill.uri)
+        return await self._list("skills/list", parse_skill)
 
     async def get_skill(self, uri: str) -> RemoteSkill:
         """Return the current entry of a skill, by the URI of its SKILL.md. Raises ClientError."""
@@ -466,10 +460,7 @@ class Client:
         """
         if (self._skill_settings() or {}).get("directoryRead") is not True:
             raise ClientError(f"{self.label} does not support reading directories")
-        method, noun = "resources/directory/read", "resource"
-        return await self._list(
-            method, "resources", noun, parse_resource, lambda resource: resource.uri, uri=uri
-        )
+        return await self._list("resources/directory/read", parse_resource, uri=uri)
 
     def _skill_settings(self) -> Mapping[str, Any] | None:
         """Return the settings of the skills extension, None if the server does not have it."""
@@ -641,20 +632,15 @@ class Client:
         return replies
 
     async def _listen_to(self, on_progress: OnProgress | None, on_log: OnLog | None) -> Listeners:
-        if on_log is not None:
-            await self._request_log()
-        return Listeners(on_progress, on_log)
-
-    async def _request_log(self) -> None:
-        """Set the log level of a legacy session; 2026-07-28 sends it with every request."""
         peer = self._get_peer()
-        if self._log_requested or peer.is_modern or "logging" not in peer.capabilities:
-            return
-        self._log_requested = True
-        try:
-            await self._request("logging/setLevel", {"level": "debug"})
-        except RemoteError as error:
-            logger.debug("%s did not set its log level: %s", self.label, error)
+        # A legacy session has one log level; 2026-07-28 sends it with every request.
+        if on_log and not (self._log_requested or peer.is_modern) and "logging" in peer.capabilities:
+            self._log_requested = True
+            try:
+                await self._request("logging/setLevel", {"level": "debug"})
+            except RemoteError as error:
+                logger.debug("%s did not set its log level: %s", self.label, error)
+        return Listeners(on_progress, on_log)
 
 
 def _make_transport(target: str | Sequence[str] | Transport, headers: Mapping[str, str] | None) -> Transport:

@@ -180,10 +180,10 @@ def parse_tool(item: Mapping[str, Any], label: str, *, over_http: bool) -> Remot
     annotations, icons, meta = item.get("annotations"), item.get("icons"), item.get("_meta")
     definition = ToolDefinition(
         name=name,
-        description=_text(item, "description") or "",
+        description=text_of(item, "description") or "",
         input_schema=schema,
         output_schema=output if isinstance(output, Mapping) else None,
-        title=_text(item, "title"),
+        title=text_of(item, "title"),
         annotations=annotations if isinstance(annotations, Mapping) else {},
         icons=icons if isinstance(icons, list) and all(isinstance(icon, Mapping) for icon in icons) else (),
         meta=meta if isinstance(meta, Mapping) else {},
@@ -203,10 +203,10 @@ def parse_resource(item: Mapping[str, Any]) -> RemoteResource:
     uri = _required(item, "uri")
     return RemoteResource(
         uri,
-        _text(item, "name") or uri,
-        _text(item, "title"),
-        _text(item, "description") or "",
-        _text(item, "mimeType"),
+        text_of(item, "name") or uri,
+        text_of(item, "title"),
+        text_of(item, "description") or "",
+        text_of(item, "mimeType"),
         size if type(size) is int else None,
         item,
     )
@@ -217,10 +217,10 @@ def parse_template(item: Mapping[str, Any]) -> RemoteTemplate:
     uri_template = _required(item, "uriTemplate")
     return RemoteTemplate(
         uri_template,
-        _text(item, "name") or uri_template,
-        _text(item, "title"),
-        _text(item, "description") or "",
-        _text(item, "mimeType"),
+        text_of(item, "name") or uri_template,
+        text_of(item, "title"),
+        text_of(item, "description") or "",
+        text_of(item, "mimeType"),
         item,
     )
 
@@ -231,8 +231,8 @@ def parse_prompt(item: Mapping[str, Any]) -> RemotePrompt:
     listed = arguments if isinstance(arguments, list) else []
     return RemotePrompt(
         _required(item, "name"),
-        _text(item, "title"),
-        _text(item, "description") or "",
+        text_of(item, "title"),
+        text_of(item, "description") or "",
         tuple(_parse_argument(argument) for argument in listed),
         item,
     )
@@ -243,8 +243,8 @@ def _parse_argument(item: Any) -> PromptArgument:
         raise ValueError("an argument is not an object")
     return PromptArgument(
         _required(item, "name"),
-        _text(item, "title"),
-        _text(item, "description") or "",
+        text_of(item, "title"),
+        text_of(item, "description") or "",
         item.get("required") is True,
     )
 
@@ -256,7 +256,8 @@ def _required(item: Mapping[str, Any], key: str) -> str:
     return value
 
 
-def _text(item: Mapping[str, Any], key: str) -> str | None:
+def text_of(item: Mapping[str, Any], key: str) -> str | None:
+    """Return the string under a key, None for anything else."""
     value = item.get(key)
     return value if isinstance(value, str) else None
 
@@ -308,7 +309,7 @@ def _parse_contents(item: Any) -> ResourceContents:
         raise ValueError(f"{uri[:200]} must have either text or blob")
     return ResourceContents(
         uri,
-        _text(item, "mimeType"),
+        text_of(item, "mimeType"),
         text if isinstance(text, str) else None,
         _decode(blob, uri) if isinstance(blob, str) else None,
         meta if isinstance(meta, Mapping) else None,
@@ -333,7 +334,7 @@ def read_prompt_result(result: Mapping[str, Any], label: str) -> PromptResult:
             raise InvalidResponseError(f"{label} returned a prompt with an invalid message")
     meta = {key: item for key, item in meta.items() if key != SERVER_INFO} if isinstance(meta, dict) else None
     return PromptResult(
-        _text(result, "description"),
+        text_of(result, "description"),
         [PromptMessage(item["role"], item["content"]) for item in messages],
         meta or None,
     )

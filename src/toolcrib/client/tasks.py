@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
-from toolcrib.client.entries import read_result
+from toolcrib.client.entries import read_result, text_of
 from toolcrib.content import Result
 from toolcrib.errors import (
     ClientError,
@@ -188,7 +188,7 @@ class TaskHandle:
             error = task.get("error")
             if not isinstance(error, Mapping) or type(error.get("code")) is not int:
                 return InvalidResponseError(f"{label} sent a failed task without an error")
-            message = _text(error, "message") or "an error without a message"
+            message = text_of(error, "message") or "an error without a message"
             return RemoteError(message, rpc_code=error["code"], data=error.get("data"))
         result = task.get("result")
         if not isinstance(result, Mapping):
@@ -229,17 +229,12 @@ def _read_status(task: Mapping[str, Any], label: str) -> TaskStatus:
         raise InvalidResponseError(f"{label} returned a task with the unknown status {state!r:.40}")
     return TaskStatus(
         cast("State", state),
-        _text(task, "statusMessage"),
-        _text(task, "createdAt"),
-        _text(task, "lastUpdatedAt"),
+        text_of(task, "statusMessage"),
+        text_of(task, "createdAt"),
+        text_of(task, "lastUpdatedAt"),
         _positive(task, "ttlMs"),
         _positive(task, "pollIntervalMs"),
     )
-
-
-def _text(item: Mapping[str, Any], key: str) -> str | None:
-    value = item.get(key)
-    return value if isinstance(value, str) else None
 
 
 def _positive(item: Mapping[str, Any], key: str) -> int | None:
