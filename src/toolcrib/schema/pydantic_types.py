@@ -254,7 +254,10 @@ def _dump_with(adapter: Any, python: Any) -> Callable[[Any], Any]:
                 value = adapter.validate_python(value)
             except ValueError:
                 raise TypeError(f"it is not a {python.__name__}") from None
-        return adapter.dump_python(value, mode="json", by_alias=True, warnings=False)
+        try:
+            return adapter.dump_python(value, mode="json", by_alias=True, warnings=False)
+        except UnicodeDecodeError:
+            raise TypeError("a model has bytes that are not UTF-8; set ser_json_bytes='base64'") from None
 
     return dump
 

@@ -138,6 +138,17 @@ class TestLeaving:
         assert output_of(Computed)["properties"]["side"]["description"] == "in cm"
         assert emit(Computed, Computed(side=3)) == {"side": 3, "area": 9}
 
+    def test_bytes_that_are_not_text_are_refused_with_the_setting_that_permits_them(self) -> None:
+        class Raw(BaseModel):
+            data: bytes
+
+        class Encoded(Raw):
+            model_config = pydantic.ConfigDict(ser_json_bytes="base64")
+
+        with pytest.raises(InvalidResultError, match="not UTF-8; set ser_json_bytes='base64'"):
+            emit(Raw, Raw(data=b"\x80"))
+        assert emit(Encoded, Encoded(data=b"\x80")) == {"data": "gA=="}
+
     def test_a_serializer_says_what_leaves(self) -> None:
         assert output_of(Served)["properties"]["value"] == {"type": "string"}
         assert emit(Served, Served(value=3)) == {"value": "<3>"}
