@@ -217,15 +217,15 @@ def _read_modules(
         for table in content.tables:
             if id(table) not in seen:
                 seen.add(id(table))
-                found.extend(tables.read_table(table, {**handlers, **options.handlers}).make_tools(options))
+                every = {**handlers, **options.handlers}
+                found.extend(tables.read_table(table, every, _file_of(module)).make_tools(options))
         if content.group is not None:
             found = Batch.of((_in_group(tool, content.group) for tool in found.everything), found.findings)
         batch.extend(found)
         batch.findings += content.findings
-    batch.findings += tables.find_unused(handlers, options.used_handlers)
-    batch.findings = tables.add_locations(
-        batch.findings, [(vars(module).keys(), _file_of(module)) for module in modules]
-    )
+    for module, content in zip(modules, contents, strict=True):
+        batch.findings += tables.find_unused(content.handlers, options.used_handlers, _file_of(module))
+        options.used_handlers |= content.handlers.keys()  # another module may import the table
     batch = Batch.of(_drop_repeated(batch.everything), batch.findings)
     if not batch.everything and not batch.findings:
         batch.findings.append(report_no_tools(modules, label))

@@ -6,9 +6,8 @@ Every other key is metadata and is not published.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.component import Tool, is_tool_object
@@ -35,9 +34,12 @@ class TableEntry:
 class DefinitionTable:
     entries: list[TableEntry] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    file: str | None = None
+    """The file of the module that has the table."""
 
     def report(self, name: object, message: str, hint: str) -> None:
-        self.findings.append(Finding("table-mismatch", "error", message, tool=str(name), hint=hint))
+        found = Finding("table-mismatch", "error", message, tool=str(name), file=self.file, hint=hint)
+        self.findings.append(found)
 
     def make_tools(self, options: ReadOptions) -> Batch:
         batch = Batch(findings=self.findings)
@@ -71,9 +73,9 @@ def is_definition(value: Any) -> bool:
     return any(hasattr(value, key) for key in ("inputSchema", "input_schema")) and not is_tool_object(value)
 
 
-def read_table(table: Any, handlers: Mapping[str, Any]) -> DefinitionTable:
+def read_table(table: Any, handlers: Mapping[str, Any], file: str | None = None) -> DefinitionTable:
     """Read `{name: {description, schema, handler}}`, `[{name, description, schema}]`, or one definition."""
-    result = DefinitionTable()
+    result = DefinitionTable(file=file)
     if is_definition(table):
         _add_entry(result, table, handlers)
     elif isinstance(table, Mapping):
@@ -95,9 +97,9 @@ def read_table(table: Any, handlers: Mapping[str, Any]) -> DefinitionTable:
     return result
 
 
-def find_unused(handlers: Iterable[str], used: set[str]) -> list[Finding]:
+def find_unused(handlers: Iterable[str], used: set[str], file: str | None = None) -> list[Finding]:
     """Report handlers without a definition."""
-    result = DefinitionTable()
+    result = DefinitionTable(file=file)
     for name in handlers:
         if name not in used:
             text = f"Handler '{name}' has no definition: it cannot be listed"
@@ -147,38 +149,3 @@ def _options_in(entry: Mapping[str, Any]) -> OptionFields:
     if options.get("version") is not None:
         options["version"] = str(options["version"])
     return options  # type: ignore[return-value]
-
-
-# --- lines of entries: a dict does not keep them, the source file does -------------------------------
-
-_TABLES = frozenset({HANDLER_TABLE, *DEFINITION_TABLES})
-
-
-def add_locations(
-    findings: Iterable[Finding], modules: Sequence[tuple[Collection[str], str | None]]
-) -> list[Finding]:
-    """Add file and line to findings about entries of tables, of modules by their names and their files."""
-    files = [file for names, file in modules if not _TABLES.isdisjoint(names)]
-    located = []
-    for finding in findings:
-        if finding.file is None and finding.tool is not None:
-            lines = ((file, _find_line(finding.tool, file)) for file in files)
-            file, line = next(((file, line) for file, line in lines if line is not None), (None, None))
-            finding = replace(finding, file=file, line=line)
-        located.append(finding)
-    return located
-
-
-def _find_line(name: str, file: str | None) -> int | None:
-    """Return the line of an entry: the first with its name in quotes from where the first table begins."""
-    try:
-        lines = Path(file or "").read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
-        return None  # there is no source
-    quoted = (f'"{name}"', f"'{name}'")
-    is_table = False
-    for number, line in enumerate(lines, start=1):
-        is_table = is_table or line.startswith(tuple(_TABLES))
-        if is_table and any(each in line for each in quoted):
-            return number
-    return None

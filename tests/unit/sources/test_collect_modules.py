@@ -259,3 +259,13 @@ server.add(Weather("weather"), namespace="desk")
     write(tmp_path, {"crib_desk.py": source})
     batch = collect(str(tmp_path / "crib_desk.py"))
     assert [tool.name for tool in MCPServer().add(batch.tools).registered] == ["desk_forecast"]
+
+
+def test_problems_of_tables_name_the_file_of_the_module(tmp_path: Path) -> None:
+    table = "TOOL_DEFINITIONS = {'lonely': {'schema': {}}}\nTOOL_HANDLERS = {'left_over': print}\n"
+    write(tmp_path, {"crib_table.py": table, "crib_plain.py": "x = 1"})
+    findings = collect(tmp_path).findings
+    assert [(finding.tool, finding.file) for finding in findings] == [
+        ("lonely", str(tmp_path / "crib_table.py")),
+        ("left_over", str(tmp_path / "crib_table.py")),
+    ]

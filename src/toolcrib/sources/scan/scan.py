@@ -177,16 +177,14 @@ class _Scanner:
         ours = [item.thing for each in servers if each.library == "toolcrib" for item in each.registrations]
         objects = [self.resolver.instance(item) if isinstance(item, Class) else item for item in ours]
         owned = [item for item in objects if isinstance(item, Instance)]
-        handlers: dict[str, Any] = {}
-        for file in files:
-            handlers |= self._table(file, HANDLER_TABLE) or {}
+        owned_handlers = {file: self._table(file, HANDLER_TABLE) or {} for file in files}
+        handlers = {name: each for several in owned_handlers.values() for name, each in several.items()}
         options = ReadOptions(lambda target, _: collect(target))
-        places = [(file.scope.names.keys(), str(file.path)) for file in files]
         for file in files:
             batch = self._each([thing for thing in self._offered(file) if thing not in owned], file)
             for name in DEFINITION_TABLES:
                 if (table := self._table(file, name)) is not None:
-                    batch.extend(tables.read_table(table, handlers).make_tools(options))
+                    batch.extend(tables.read_table(table, handlers, str(file.path)).make_tools(options))
             group = self._table(file, GROUP)
             for each in (Group(None, batch.tools), *self._on(item for item in servers if item.file is file)):
                 each.tools = [
@@ -194,11 +192,11 @@ class _Scanner:
                     for tool in each.tools
                 ]
                 yield each
-            self.findings += tables.add_locations(batch.findings, places)
+            self.findings += batch.findings
         yield from self._on(server for server in servers if server.file not in files)
         if not any(finding.code == "guessed-table" for finding in self.findings):
-            unused = tables.find_unused(handlers, options.used_handlers)
-            self.findings += tables.add_locations(unused, places)
+            for file, own in owned_handlers.items():
+                self.findings += tables.find_unused(own, options.used_handlers, str(file.path))
         for file in reached:
             found = [self.maker.read_record(*record) for record in self.patterns.records.get(file, ())]
             first: dict[tuple[str, str], Component] = {}
