@@ -55,21 +55,26 @@ class Proxy:
             await asyncio.sleep(0.01)  # for connections that were accepted meanwhile
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, asyncio.IncompleteReadError):
+        writers, asking = [writer], None
+        try:
             head = await reader.readuntil(b"\r\n\r\n")
-            to = await self._connect()
-            if to is None:
+            if (to := await self._connect()) is None:
                 writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             else:
+                writers.append(to[1])
                 lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:")]
                 to[1].write(b"\r\n".join([lines[0], b"Connection: close", *lines[1:]]))
                 asking = asyncio.ensure_future(_copy(reader, to[1]))
                 await _copy(to[0], writer)
-                asking.cancel()
-                to[1].close()
-        with suppress(OSError):
             writer.close()
             await writer.wait_closed()
+        except (OSError, asyncio.IncompleteReadError):
+            pass  # the client or the replica has gone
+        finally:
+            if asking is not None:
+                asking.cancel()
+            for each in writers:
+                each.transport.abort()
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
         count = len(self.ports)
