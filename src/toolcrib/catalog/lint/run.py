@@ -114,7 +114,6 @@ class Span:
     head: int
     body: int
     last: int
-    parameters: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -137,12 +136,18 @@ class SourceText:
     def find_parameter(self, name: str, span: Span) -> int | None:
         """Return the line where a parameter is described, or else where it is declared."""
         described = re.compile(
-            rf"\s*(?::param\s+(?:\w+\s+)?)?\*{{0,2}}{re.escape(name)}\s*(?:\([^)]*\))?\s*:"
+            rf"^\s*(?::param\s+(?:\w+\s+)?)?\*{{0,2}}{re.escape(name)}\s*(?:\([^)]*\))?\s*:"
         )
-        for number in range(span.body, min(span.last, len(self.lines)) + 1):
-            if described.match(self.lines[number - 1]):
-                return number
-        return span.parameters.get(name)
+        declared = re.compile(rf"(?:^|[\s(,*]){re.escape(name)}\s*(?:[:,=)]|$)")
+        last = min(span.last, len(self.lines))
+        for pattern, numbers in (
+            (described, range(span.body, last + 1)),
+            (declared, range(span.head, span.body + 1)),
+        ):
+            for number in numbers:
+                if pattern.search(self.lines[number - 1]):
+                    return number
+        return None
 
 
 def read_source(file: str) -> SourceText | None:
@@ -162,22 +167,12 @@ def _read_version(file: str, mtime_ns: int) -> SourceText:  # noqa: ARG001 - par
     while nodes:
         for child in ast.iter_child_nodes(nodes.pop()):
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                span = _span_of(child)
-                found.spans[span.first] = found.spans[span.head] = span
+                first = min([child.lineno, *(item.lineno for item in child.decorator_list)])
+                span = Span(first, child.lineno, child.body[0].lineno, child.end_lineno or child.lineno)
+                found.spans[first] = found.spans[span.head] = span
             if not isinstance(child, ast.expr):
                 nodes.append(child)
     return found
-
-
-def _span_of(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Span:
-    first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
-    last = node.end_lineno or node.lineno
-    body = node.body[0].lineno if node.body else last
-    parameters = {}
-    if not isinstance(node, ast.ClassDef):
-        arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-        parameters = {item.arg: item.lineno for item in arguments}
-    return Span(first, node.lineno, body, last, parameters)
 
 
 # --- settings -----------------------------------------------------------------------------------------
