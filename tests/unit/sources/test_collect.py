@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.support.definitions.small_tools import named, names
-from toolcrib import Application, MCPServer, Tool, ToolRegistry, collect, tool
-from toolcrib.errors import ConfigurationError, InvalidSignatureError, InvalidToolError, SourceError
+from toolcrib import Application, MCPServer, collect, tool
+from toolcrib.errors import ConfigurationError, InvalidToolError, SourceError
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
 
@@ -212,15 +212,6 @@ def test_an_application_inside_another_keeps_what_is_its_own() -> None:
     assert owners == [(inner, "inner"), (inner, "inner"), (outer, "outer")]
 
 
-def test_a_tool_that_an_application_shares_is_not_changed() -> None:
-    shared = named("shared")
-    for space in ("one", "two"):
-        app = SimpleNamespace(list_tools=lambda: [shared], namespace=space)
-        (mine,) = collect(app).tools
-        assert (mine.owner, mine.namespace) == (app, space)
-    assert (shared.owner, shared.namespace) == (None, None)
-
-
 def test_a_namespace_is_not_left_on_the_callers_tool() -> None:
     shared = named("shared")
     servers = [MCPServer(), MCPServer()]
@@ -261,14 +252,6 @@ def test_a_prefix_is_not_put_on_twice_when_servers_are_stacked() -> None:
     assert names(outer.registry) == ["math_double", "math_halve"]
 
 
-def test_a_shortened_name_travels_with_its_long_form() -> None:
-    long = "fetch_" * 15 + "all"
-    first, second = ToolRegistry(), ToolRegistry(name_rule="mcp")
-    first.add(named(long))
-    second.add_all(collect(first).tools)
-    assert names(second) == [long]
-
-
 # --- tables -------------------------------------------------------------------------------------------
 
 
@@ -297,12 +280,6 @@ def test_an_entry_that_cannot_be_a_tool_is_a_finding() -> None:
     assert len(batch.findings) == 2
 
 
-def test_a_table_entry_takes_options_for_all() -> None:
-    assert collect([{"name": "y", "schema": SCHEMA, "handler": handle}], tags=["x"]).tools[
-        0
-    ].options.tags == ["x"]
-
-
 # --- many ---------------------------------------------------------------------------------------------
 
 
@@ -321,10 +298,6 @@ def test_lists_and_generators_are_read_whole(many: Any) -> None:
     assert found(many) == ["add", "echo"]
 
 
-def test_tool_objects_in_a_list_are_not_taken_for_definitions() -> None:
-    assert found([EchoTool(), EchoTool()]) == ["echo", "echo"]
-
-
 def test_a_thing_whose_own_code_fails_is_a_finding_among_others() -> None:
     class Moody:
         @property
@@ -334,11 +307,6 @@ def test_a_thing_whose_own_code_fails_is_a_finding_among_others() -> None:
     batch = collect([add, Moody()])
     assert [tool.name for tool in batch.tools] == ["add"]
     assert batch.findings[0].message == "Moody cannot be read as a tool: RuntimeError: not today"
-
-
-def test_one_thing_alone_raises_what_is_wrong_with_it() -> None:
-    with pytest.raises(InvalidSignatureError):
-        collect(wrong)
 
 
 # --- switches -----------------------------------------------------------------------------------------
@@ -355,16 +323,6 @@ def test_switches_turn_groups_on_and_off() -> None:
 def test_a_switch_is_true_or_false() -> None:
     with pytest.raises(ConfigurationError, match="enable_math_tools: must be true or false, got 'false'"):
         collect(named("b", group="math"), switches={"enable_math_tools": "false"})  # type: ignore[dict-item]
-
-
-def test_a_batch_says_which_switches_fit() -> None:
-    batch = collect([named("b", group="math")])
-    assert batch.switch({"enable_math_tools": True, "enable_x_tools": True}) == {"enable_math_tools"}
-
-
-def test_the_tool_behind_a_collected_thing_is_the_thing_itself() -> None:
-    assert collect(add).tools[0].origin is add
-    assert isinstance(collect(add).tools[0], Tool)
 
 
 # --- resources and prompts ----------------------------------------------------------------------------

@@ -83,14 +83,6 @@ def test_a_target_that_leads_nowhere_says_so(
     assert str(refusal.value).startswith(message)
 
 
-def test_a_file_without_marks_says_what_to_do(tmp_path: Path) -> None:
-    write(tmp_path, {"crib_plain.py": "def add(): ...\ndef sub(): ...\ndef mul(): ..."})
-    (finding,) = collect(tmp_path / "crib_plain.py").findings
-    assert finding.message == "3 functions found, none marked"
-    assert finding.hint == "add @tool, or name one, crib_plain.py:add"
-    assert names(collect(f"{tmp_path}/crib_plain.py:add")) == ["add"]
-
-
 def test_a_single_file_that_is_broken_raises(tmp_path: Path) -> None:
     write(tmp_path, {"crib_broken.py": "1 / 0"})
     with pytest.raises(SourceError, match="ZeroDivisionError"):
@@ -122,11 +114,6 @@ def test_a_broken_file_hides_no_other(tmp_path: Path) -> None:
     ]
 
 
-def test_files_of_one_name_in_two_folders_both_count(tmp_path: Path) -> None:
-    write(tmp_path, {"a/crib_tools.py": marked("one"), "b/crib_tools.py": marked("two")})
-    assert names(collect(tmp_path)) == ["one", "two"]
-
-
 def test_packages_with_relative_imports_are_read_and_nothing_is_found_twice(tmp_path: Path) -> None:
     write(
         tmp_path,
@@ -148,19 +135,6 @@ def test_packages_with_relative_imports_are_read_and_nothing_is_found_twice(tmp_
         batch = collect(target)
         assert sorted(names(batch)) == ["add", "ping"]
         assert ["ZeroDivisionError" in finding.message for finding in batch.findings] == [True]
-
-
-def test_a_server_in_one_file_gets_the_tools_of_the_others(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        {
-            "crib_app.py": "from toolcrib import MCPServer\nserver = MCPServer('app')",
-            "crib_math.py": "from crib_app import server\n@server.tool\ndef add(): ...",
-            "crib_text.py": "from crib_app import server\n@server.tool\ndef upper(): ...",
-        },
-    )
-    assert names(collect(tmp_path)) == ["add", "upper"]
-    assert names(collect(tmp_path / "crib_app.py")) == ["add", "upper"]
 
 
 def test_a_file_that_imports_the_files_that_import_it_is_loaded_once(tmp_path: Path) -> None:

@@ -91,26 +91,6 @@ def test_an_import_publishes_nothing_unless_all_names_it(tmp_path: Path) -> None
     assert described(find_tools(public)) == ["App", "search"]
 
 
-def test_an_import_inside_a_function_takes_no_name_from_the_module(tmp_path: Path) -> None:
-    write(tmp_path, {"crib_lib.py": "def search(): ..."})
-    text = """
-        from toolcrib import tool
-        @tool
-        def mine(): ...
-        if True:
-            def helper():
-                from crib_lib import search as mine
-                return mine
-    """
-    assert described(found_in(tmp_path, text)) == ["mine"]
-
-
-def test_a_star_import_publishes_nothing_either(tmp_path: Path) -> None:
-    write(tmp_path, {"crib_lib.py": "from toolcrib import tool\n@tool\ndef search(): ..."})
-    found = found_in(tmp_path, "from crib_lib import *\nfrom toolcrib import tool\n@tool\ndef mine(): ...")
-    assert described(found) == ["mine"]
-
-
 def test_anything_that_a_module_makes_of_an_import_is_its_own(tmp_path: Path) -> None:
     write(tmp_path, {"crib_lib.py": "def search(): ...\ndef fetch(): ...\ndef load(): ..."})
     found = found_in(
@@ -205,21 +185,6 @@ def test_classes_to_inherit_from_are_not_tools(tmp_path: Path) -> None:
     assert not is_tool_class(Path)
 
 
-def test_a_class_that_needs_arguments_is_told_of(tmp_path: Path) -> None:
-    found = found_in(
-        tmp_path,
-        """
-        from toolcrib import Application
-        class Needs(Application):
-            def __init__(self, engine): ...
-        """,
-    )
-    (finding,) = found.findings
-    assert (finding.code, finding.level, finding.line) == ("needs-arguments", "advice", 3)
-    assert "Needs holds tools" in finding.message
-    assert described(found) == []
-
-
 def test_a_class_without_readable_signature_is_tried(tmp_path: Path) -> None:
     found = found_in(
         tmp_path,
@@ -250,19 +215,6 @@ def test_anything_that_bears_no_looking_at_is_passed_by(tmp_path: Path) -> None:
         """,
     )
     assert described(found) == ["fine"]
-
-
-def test_tables_handlers_and_the_group_are_taken_by_their_names(tmp_path: Path) -> None:
-    found = found_in(
-        tmp_path,
-        """
-        TOOL_DEFINITIONS, TOOL_CONFIGS, _tool_registry = {}, [], {}
-        TOOL_HANDLERS = {"x": print}
-        TOOL_GROUP = "math"
-        """,
-    )
-    assert found.tables == [{}, [], {}]
-    assert (found.handlers, found.group, found.objects) == ({"x": print}, "math", [])
 
 
 def test_handlers_that_are_not_a_dict_are_told_of(tmp_path: Path) -> None:
