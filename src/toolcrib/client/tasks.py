@@ -119,7 +119,7 @@ class TaskHandle:
             if not limit.expired():
                 raise
             raise ResponseTimeoutError(
-                f"{self._channel.label}: task {self.id} did not end within {timeout_s:g} s"
+                f"{self._channel.label}: task {self.id} did not end within {timeout_s:.3g} s"
             ) from None
         if isinstance(self._outcome, Result):
             return self._outcome

@@ -81,13 +81,6 @@ def test_a_configuration_without_targets_is_not_enough(cli: CommandLine, words: 
     )
 
 
-def test_the_samples_are_there_if_asked_for(cli: CommandLine) -> None:
-    assert names(cli, "--samples") == ["hello_world", "echo", "get_time", "math_add", "debug_info"]
-    cli.write("toolcrib.toml", "[tools]\nenable_math_tools = false\nenable_file_tools = true\n")
-    found = names(cli, "toolcrib.toml", "--samples")
-    assert found == ["hello_world", "echo", "get_time", "math_add", "debug_info"]
-
-
 def test_the_environment_wins_over_the_file(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     cli.write("toolcrib.toml", SAMPLES + "[tools]\nenable_math_tools = false\n")
     monkeypatch.setenv("TOOLCRIB_ENABLE_MATH_TOOLS", "1")

@@ -143,13 +143,6 @@ def test_a_commit_before_the_first_tool_has_none(cli: CommandLine) -> None:
     assert "compatible  it is new" in done.stdout
 
 
-def test_the_working_tree_is_compared_with_a_commit(cli: CommandLine, repository: Repository) -> None:
-    cli.write("tools.py", ADD.replace("def add", "def sum_up"))
-    done = cli.run("diff", "HEAD", "tools.py")
-    assert "sum_up" in done.stdout
-    assert not (cli.folder / "trace").exists()
-
-
 def test_the_configuration_of_a_commit_is_used(cli: CommandLine, repository: Repository) -> None:
     repository.write("toolcrib.toml", '[server]\ntargets = ["tools.py"]\nnamespace = "shop"\n')
     repository.commit()

@@ -39,16 +39,6 @@ def test_tools_go_to_stdout_and_the_summary_to_stderr(cli: CommandLine) -> None:
     assert done.stderr.startswith("note: 1 tool for anthropic; about ")
 
 
-def test_losses_are_reported(cli: CommandLine) -> None:
-    cli.write("tools.py", ADD + LOSSY)
-    done = cli.run("export", "--to", "gemini", "tools.py")
-    assert done.exit_code == 0
-    assert done.stderr.splitlines()[0] == (
-        "changed  mark  /properties/names: uniqueItems: only in the description"
-    )
-    assert [tool["name"] for tool in json.loads(done.stdout)] == ["add", "mark"]
-
-
 def test_the_first_losses_of_a_tool_are_listed(cli: CommandLine) -> None:
     names = '"names": {"type": "array", "items": {"type": "string"}, "uniqueItems": True}'
     several = ", ".join(names.replace("names", f"names{number}") for number in range(6))

@@ -96,14 +96,6 @@ def test_a_given_file_overrides_the_configuration(cli: CommandLine) -> None:
     assert "names" not in done.stderr
 
 
-def test_without_configured_keys_the_default_file_is_used(cli: CommandLine) -> None:
-    cli.write("toolcrib.toml", "[server]\nname = 'shop'\n")
-    create(cli, "ana")
-    cli.write("toolcrib.toml", "[policy]\ndefault = 'allow'\n")
-    create(cli, "bo")
-    assert [key["name"] for key in listed(cli)] == ["ana", "bo"]
-
-
 def test_an_invalid_configuration_is_an_error(cli: CommandLine) -> None:
     cli.write("toolcrib.toml", "[auth]\nkey = 'x'\n")
     done = cli.run("keys", "create", "ana")

@@ -88,16 +88,6 @@ def test_files_that_everybody_can_change_are_not_loaded_again(cli: CommandLine) 
         assert serving.call("add", a=4, b=5) == "9"
 
 
-def test_a_worker_that_is_killed_is_replaced(cli: CommandLine) -> None:
-    cli.write(
-        "tools.py", ADD.replace("return a + b", "import os; os._exit(3) if a < 0 else None; return a + b")
-    )
-    with Serving("tools.py", "--reload", cwd=cli.folder) as serving:
-        Calling(serving, "add", a=-1).join(20)
-        serving.wait_for("exited with code 3; starting another one")
-        assert serving.call("add", a=4) == "5", "the connection waits for the next worker"
-
-
 def test_several_workers_are_replaced_together(cli: CommandLine) -> None:
     path = cli.write("tools.py", ADD)
     with Serving("tools.py", "--reload", "--workers", "2", cwd=cli.folder) as serving:

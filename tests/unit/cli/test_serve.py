@@ -362,10 +362,3 @@ def test_strict_does_not_start_with_a_bad_tool(folder: Path, cli: CommandLine) -
     assert done.exit_code == 1
     assert "Tool 'bad' takes *args" in done.stderr
     assert done.stderr.endswith("error: Not started: 1 problem, and --strict is given\n")
-
-
-def test_a_broken_toolcrib_toml_is_reported_with_its_line(cli: CommandLine) -> None:
-    cli.write("toolcrib.toml", "[http]\nprot = 8000\n")
-    done = cli.run("serve", "--port", "0")
-    assert done.exit_code == 1
-    assert "error: toolcrib.toml:2: http.prot: unknown key\nhint: did you mean 'port'?\n" in done.stderr

@@ -88,18 +88,6 @@ async def test_workers_are_not_in_the_process_group_of_the_terminal() -> None:
         assert running.report["group"] == running.report["pid"] != os.getpgrp()
 
 
-async def test_a_killed_worker_is_replaced_with_a_warning() -> None:
-    async with Running(SERVE) as running:
-        before = set(running.supervisor.pids)
-        victim = min(before)
-        os.kill(victim, signal.SIGKILL)
-        await running.until(
-            lambda: len(set(running.supervisor.pids) - before) == 1 and len(running.supervisor.pids) == 2
-        )
-        assert running.warnings == [f"worker {victim} was killed by SIGKILL; starting another one in 0.5 s"]
-        assert await running.end() == 0
-
-
 async def test_the_delay_grows_while_workers_end_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "FIRST_DELAY_S", 0.01)
     monkeypatch.setattr(workers, "MAX_DELAY_S", 0.03)
@@ -121,12 +109,6 @@ async def test_a_stable_worker_is_replaced_at_once(monkeypatch: pytest.MonkeyPat
         os.kill(running.report["pid"], signal.SIGKILL)
         await running.until(lambda: running.warnings and len(running.supervisor.pids) == 1)
         assert running.warnings[0].endswith("starting another one now")
-
-
-async def test_no_other_worker_is_started_where_the_first_cannot_serve() -> None:
-    async with Running(READ + "sys.exit(7)", count=3) as running:
-        assert await running.task == 7
-        assert (running.report, running.warnings, len(running.pids)) == ({}, [], 1)
 
 
 async def test_a_killed_first_worker_is_a_failure() -> None:
@@ -173,24 +155,3 @@ def test_metrics_are_not_shared_where_no_folder_can_be_created(monkeypatch: pyte
 async def test_no_worker_outlives_a_cancelled_supervisor() -> None:
     async with Running(DEAF) as running:
         running.task.cancel()
-
-
-async def test_workers_end_when_the_supervisor_is_killed() -> None:
-    """The parent is a process of its own here, so that it can be killed."""
-    parent = (
-        "import asyncio, sys; from toolcrib.cli.workers import Supervisor\n"
-        "async def main():\n"
-        "    command = [sys.executable, '-I', '-S', '-c', sys.argv[1]]\n"
-        "    supervisor = Supervisor(command, 2, make_config=lambda *_: {}, warn=print)\n"
-        "    await supervisor.run(lambda loaded: print(*supervisor.pids, flush=True))\n"
-        "asyncio.run(main())"
-    )
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", parent, SERVE, stdout=asyncio.subprocess.PIPE
-    )
-    assert process.stdout is not None
-    pids = [int(word) for word in (await process.stdout.readline()).split()]
-    assert [is_running(pid) for pid in pids] == [True, True]
-    process.kill()
-    await process.wait()
-    await asyncio.to_thread(wait_until, lambda: not any(is_running(pid) for pid in pids))
