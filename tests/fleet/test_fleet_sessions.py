@@ -118,6 +118,24 @@ def test_a_cancellation_reaches_the_replica_of_the_call(replicas: list[Serving],
         wait_until(file.exists)
 
 
+def test_sessions_are_opened_and_asked_while_postgresql_hangs(
+    replicas: list[Serving], postgresql_server: Server
+) -> None:
+    client = Around(replicas, elicitation={})
+    postgresql_server.pause()
+    try:
+        began = time.monotonic()
+        client.initialize()
+        assert [client.ask("ping").status for _ in range(6)] == [200] * 6
+        call = client.call("greet")
+        assert client.reply(question(call).message["id"], ADA).status == 202
+        assert text_of(call) == "Hello, Ada!"
+        assert time.monotonic() - began < 3  # a quarter of a second for each replica; its time-out is 5 s
+    finally:
+        postgresql_server.resume()
+    wait_until(lambda: client.ask("logging/setLevel", level="error").status == 200)
+
+
 def test_a_session_survives_the_replica_that_opened_it(replicas: list[Serving]) -> None:
     client = Around(replicas, elicitation={})
     client.initialize()

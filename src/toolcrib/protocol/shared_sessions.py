@@ -40,11 +40,12 @@ logger = logging.getLogger("toolcrib")
 TOPIC = "session"
 SEND_S = 1.0
 """How long another process may take to acknowledge: one that was idle looks four times a second."""
+LOAD_S = 0.25
+"""How long a request waits for the settings of its session; they are used when they come."""
 MAX_SENDING = 100
 MAX_CANCELLED = 1_000
 """Cancellations that are published together."""
 COALESCE_S = 0.01
-UNAVAILABLE = "the settings of a session are not available: %s"
 MAX_NOTICE = 65_536
 KEEP_S = 10.0
 """How long a message that is too long for a notice waits to be taken."""
@@ -83,9 +84,10 @@ class SharedSessions:
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._sending = 0
+        self._is_down = False
         self._cancelled: list[tuple[str, Id]] = []
         self._loading: dict[str, Mapping[str, Any]] = {}
-        """Settings that came while a session was read."""
+        """The newest settings of sessions that are being opened."""
         self.process = self._sessions.process = self._state.engine.process
         self._sessions.question_ids = (f"ask-{self.process}-{number}" for number in count(1))
         bus = self._state.bus
@@ -106,19 +108,25 @@ class SharedSessions:
         if sealed is None:
             return
         self._loading.setdefault(id_, {})
-        try:
-            settings, _ = await self._read(id_)
-        except StateUnavailable as error:
-            logger.warning(UNAVAILABLE, error)
-            settings = {}
-        newer = self._loading.pop(id_, {})
-        if not {"ended"} & (settings.keys() | newer.keys()) and id_ not in self._sessions:
-            session = self._sessions.keep(id_, sealed, principal, address)
+        await asyncio.wait([self._start(self._refresh(id_))], timeout=LOAD_S)
+        settings = self._loading.pop(id_, {})
+        if "ended" not in settings and id_ not in self._sessions:
+            self._apply(self._sessions.keep(id_, sealed, principal, address), settings)
+
+    async def _refresh(self, id_: str) -> None:
+        self._take(id_, (await self._read(id_))[0])
+
+    def _take(self, id_: str, settings: Mapping[str, Any]) -> None:
+        """Use settings that were read or published, if this process has the session."""
+        session = self._sessions.get(id_)
+        if session is not None:
             self._apply(session, settings)
-            self._apply(session, newer)
+        elif id_ in self._loading and settings.get("version", 0) > self._loading[id_].get("version", 0):
+            self._loading[id_] = settings
 
     async def _read(self, id_: str) -> tuple[dict[str, Any], int]:
         item = await self._state.engine.values.get(_SETTINGS, id_)
+        self._is_down = False
         return ({}, 0) if item is None else (codec.decode(item.value), item.version)
 
     def end(self, session: Session, peer: Peer) -> SharedWork:
@@ -134,7 +142,8 @@ class SharedSessions:
     def hold(self, session: Session) -> asyncio.Task[None]:
         """Note that the client reads the GET stream of a session here. When that is done, the session has all
         settings that were acknowledged before."""
-        return self._start(self._change(session, {"holder": self.process}))
+        changing = self._start(self._change(session, {"holder": self.process}))
+        return self._start(asyncio.wait([changing], timeout=LOAD_S))
 
     def save(self, peer: Peer, id_: Id, session: Session, change: Mapping[str, str]) -> SharedWork:
         """Return the request that keeps a change: "level", "subscribe" or "unsubscribe". It is answered when
@@ -167,7 +176,7 @@ class SharedSessions:
                     self._state.bus.publish(TOPIC, _encode(session, settings=settings))
                     return settings
         except StateUnavailable as error:
-            logger.warning(UNAVAILABLE, error)
+            self._warn(error)
         text = "The settings of the session cannot be kept: try again later"
         raise RPCError(INTERNAL_ERROR, text, status=503)
 
@@ -241,7 +250,7 @@ class SharedSessions:
     def _handle(self, data: bytes | None) -> None:
         if data is None:
             for each in self._sessions:
-                self._start(self._reload(each))
+                self._start(self._refresh(each.id or ""))
             return
         message = codec.decode(data)
         if "stored" in message:
@@ -249,13 +258,10 @@ class SharedSessions:
         for id_, request in message.get("cancelled", ()):
             self._cancel_here(id_, request)
         id_ = message.get("session", "")
-        session = self._sessions.get(id_)
-        if session is not None and "answer" in message:
+        if "settings" in message:
+            self._take(id_, message["settings"])
+        elif "answer" in message and (session := self._sessions.get(id_)) is not None:
             session.receive_answer(message["answer"])
-        elif session is not None:
-            self._apply(session, message["settings"])
-        elif id_ in self._loading:
-            self._loading[id_] = message.get("settings", {})
 
     async def _fetch(self, key: str) -> None:
         """Take a message that is too long for a notice."""
@@ -270,15 +276,18 @@ class SharedSessions:
         if session is not None and request in session.inflight:
             session.inflight[request].cancel()
 
-    async def _reload(self, session: Session) -> None:
-        self._apply(session, (await self._read(session.id or ""))[0])
+    def _warn(self, error: Exception) -> None:
+        """Log a failure of the store, once until it works again."""
+        if not self._is_down:
+            self._is_down = True
+            logger.warning("the settings of sessions are not available: %s", error)
 
     def _start(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
         async def run() -> None:
             try:
                 await work
             except (StateUnavailable, RPCError) as error:
-                logger.warning(UNAVAILABLE, error)
+                self._warn(error)
 
         task = self._loop.create_task(run())
         self._tasks.add(task)
