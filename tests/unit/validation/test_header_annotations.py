@@ -99,6 +99,7 @@ _BELOW = {"type": "object", "properties": {"a": _GOOD}}
         {"type": "object", "additionalProperties": _GOOD},
         {"type": "object", "patternProperties": {"^x": _GOOD}},
         {"type": "object", "dependentSchemas": {"a": _BELOW}},
+        {"type": "object", "$defs": {"d": _GOOD}},
         {"type": "object", "$defs": {"d": _GOOD}, "properties": {"a": {"$ref": "#/$defs/d"}}},
         {"type": "object", "$defs": {"d": _BELOW}, "properties": {"a": {"$ref": "#/$defs/d"}}},
     ],
@@ -123,7 +124,13 @@ def test_the_word_is_not_a_mark_where_it_is_a_name_or_a_value() -> None:
         "type": "object",
         "properties": {
             MARK: {"type": "string"},
-            "a": {"type": "object", "default": {MARK: "x"}, "examples": [{MARK: "y"}], "enum": [{MARK: "z"}]},
+            "a": {
+                "type": "object",
+                "default": {MARK: "x"},
+                "examples": [{MARK: "y"}],
+                "enum": [{MARK: "z"}],
+                "const": {MARK: "z"},
+            },
         },
     }
     assert _register(schema) == {}
