@@ -48,6 +48,7 @@ FEATURES = frozenset({"resource", "prompt", *_FIXED})
 """The methods of a server that take no tools."""
 _CHANGES = words_in("add_provider add_tool_transformation add_transform disable remove remove_tool")
 _LISTERS = words_in("list_tools list_prompts")
+_LIST_REQUESTS = words_in("ListPromptsRequest ListToolsRequest")
 
 
 def found_at(code: str, level: Level, text: str, scope: Scope, line: int | None, hint: str | None) -> Finding:
@@ -102,10 +103,9 @@ class Patterns:
             for scope in (file.scope, *file.scopes.values()):
                 for statement in scope.statements:
                     match statement:
-                        case ast.Assign([ast.Subscript(ast.Attribute(attr=name))], value) if name.endswith(
-                            "_handlers"
-                        ):
-                            self._note_lister(self.resolver.resolve(value, scope))
+                        case ast.Assign([ast.Subscript(ast.Attribute(attr=name), key)], value):
+                            if name.endswith("_handlers") and last_name(key) in _LIST_REQUESTS:
+                                self._note_lister(self.resolver.resolve(value, scope))
 
     def _guarded(self, take: Any, node: Any, *rest: Any) -> None:
         try:

@@ -176,15 +176,15 @@ def test_records_with_a_name_are_listed_wherever_they_are_written(tmp_path: Path
 @pytest.mark.parametrize(
     "text",
     [
-        "server.request_handlers[types.ListToolsRequest] = handle",
+        "server.request_handlers[types.ListToolsRequest] = handle\nserver.request_handlers[types.PingRequest] = other",
         "other = Server('y', on_list_tools=handle)",
     ],
 )
 def test_a_handler_that_is_set_is_looked_at_like_a_decorated_one(tmp_path: Path, text: str) -> None:
     head = "from mcp import types\nfrom mcp.server import Server\nserver = Server('x')\n"
-    head += "async def handle(request):\n"
+    head += "async def other(request):\n    return load()\nasync def handle(request):\n"
     found = scan(lay(tmp_path, server=f"{head}    return types.ListToolsResult(tools=load())\n{text}\n"))
-    assert [(finding.code, finding.line) for finding in found.findings] == [("guessed-list", 4)]
+    assert [(finding.code, finding.line) for finding in found.findings] == [("guessed-list", 6)]
 
 
 def test_a_mounted_server_gives_its_tools_a_prefix(tmp_path: Path) -> None:
