@@ -176,7 +176,8 @@ def test_records_with_a_name_are_listed_wherever_they_are_written(tmp_path: Path
 @pytest.mark.parametrize(
     "text",
     [
-        "server.request_handlers[types.ListToolsRequest] = handle\nserver.request_handlers[types.PingRequest] = other",
+        "handlers = server.request_handlers\nserver.request_handlers[types.PingRequest] = other\n"
+        "server.request_handlers[types.ListToolsRequest] = handle",
         "other = Server('y', on_list_tools=handle)",
     ],
 )
