@@ -29,9 +29,6 @@ from toolcrib.registry.selection import tags_of
 from toolcrib.state import base
 from toolcrib.state.base import Counters, Lease, Limits, Refused
 
-MAX_CACHED = 10_000
-"""The number of pairs of principal and tool whose limits are remembered."""
-
 _Number = TypeVar("_Number", int, float)
 
 
@@ -189,26 +186,15 @@ class Quota:
                 self._limits.append(CompiledLimit(policy, number, limit))
         if problems is None:
             found.raise_errors()
-        self._cache: dict[tuple[Principal, Component], CallLimits | None] = {}
 
     def check(self, tools: Sequence[Component]) -> list[ConfigurationError]:
-        """Return errors for limits that match none of these tools, and clear the cache."""
-        self._cache = {}
+        """Return errors for limits that match none of these tools."""
         return [error for limit in self._limits for error in limit.tools.check(tools)]
 
     def find(self, principal: Principal, tool: Component) -> CallLimits | None:
         """Return the limits on calls of a tool by a principal, None if there are none."""
-        pair = (principal, tool)
-        try:
-            return self._cache[pair]
-        except KeyError:
-            pass
         matching = [limit for limit in self._limits if limit.matches(principal, tool)]
-        limits = CallLimits(matching, principal, tool) if matching else None
-        if len(self._cache) >= MAX_CACHED:
-            self._cache = {}
-        self._cache[pair] = limits
-        return limits
+        return CallLimits(matching, principal, tool) if matching else None
 
 
 class Slot:

@@ -36,7 +36,6 @@ Views = tuple[
 """All tools of a kind, which of them each principal sees, and every such selection once."""
 Test = tuple[str, frozenset[type], Callable[[Any], bool]]
 """The name of an argument, and a test of values of these types."""
-MAX_DECISIONS = 65_536
 MAX_CALLERS = 10_000
 MAX_VIEWS = 1_000
 
@@ -313,19 +312,20 @@ class Access:
 
     def clear(self) -> None:
         """Drop all cached decisions and the tools they refer to."""
-        self._decisions: dict[tuple[Principal, Component], Decision] = {}
         self._about: dict[Component, _About] = {}
         self._views: dict[str, Views] = {}
 
     # --- visible and callable ---
 
     def decide(self, principal: Principal, tool: Component) -> Decision:
-        key = (principal, tool)
-        decision = self._decisions.get(key)
+        """Principals to whom the same rules apply, and who lack the same scopes, share one decision."""
+        about = self._requirements_of(tool)
+        rules = [rule for rule in about.rules if rule.who.matches(principal)]
+        missing = self.missing_scopes(principal, tool)
+        key = (missing, *(rule.number for rule in rules))
+        decision = about.decisions.get(key)
         if decision is None:
-            if len(self._decisions) >= MAX_DECISIONS:
-                self._decisions, self._about = {}, {}
-            decision = self._decisions[key] = self._decide(principal, tool)
+            decision = about.decisions[key] = _apply(self._bind(tool, rules), tool, missing)
         return decision
 
     def decide_call(
@@ -335,7 +335,7 @@ class Access:
         file = tool.file_at(arguments)
         if file is None:
             return self.decide(principal, tool)
-        decision = self._decide(principal, file)
+        decision = self.decide(principal, file)
         self._about.pop(file, None)  # callers may name any number of files
         return decision
 
@@ -386,17 +386,6 @@ class Access:
             rules = [rule for rule in self.rules if rule.tools.matches(tool)]
             found = self._about[tool] = _About(rules, sorted({*tool.options.scopes, *by_policy}), {})
         return found
-
-    def _decide(self, principal: Principal, tool: Component) -> Decision:
-        """Principals to whom the same rules apply, and who lack the same scopes, share one decision."""
-        about = self._requirements_of(tool)
-        rules = [rule for rule in about.rules if rule.who.matches(principal)]
-        missing = self.missing_scopes(principal, tool)
-        key = (missing, *(rule.number for rule in rules))
-        decision = about.decisions.get(key)
-        if decision is None:
-            decision = about.decisions[key] = _apply(self._bind(tool, rules), tool, missing)
-        return decision
 
     def _bind(self, tool: Component, rules: Sequence[CompiledRule]) -> RuleSet:
         denies, allows, confirms = (
