@@ -83,7 +83,7 @@ def encode_entry(wall: float, facts: dict[str, Any]) -> Entry:
         data = codec.write(facts)
     beginning = b'"at":"%b"%b%b' if "kind" in facts else b'"at":"%b","kind":"call"%b%b'
     rest, at_ms = data[1:-1], to_ms(wall)
-    body = beginning % (format_ms(at_ms).encode(), b"," if rest else b"", rest)
+    body = beginning % (_encode_ms(at_ms), b"," if rest else b"", rest)
     id_, principal, tool, outcome = map(facts.get, _SEARCHED)
     return Entry(
         at_ms,
@@ -129,6 +129,12 @@ def format_ms(at_ms: int) -> str:
 
 def format_time(wall: float) -> str:
     return format_ms(to_ms(wall))
+
+
+@lru_cache(maxsize=4)
+def _encode_ms(at_ms: int) -> bytes:
+    """Format a time for a record: calls often end in the same millisecond."""
+    return format_ms(at_ms).encode()
 
 
 @lru_cache(maxsize=2)
