@@ -60,6 +60,8 @@ _NOT_A_TYPE = frozenset(
     ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment")
 )
 PathName = str | os.PathLike[str]
+Facts = dict[str, Any]
+"""What a catalog depends on, as it is in a cache file."""
 Adapter = Any
 """A path, several, a registry, a server, tools, or None."""
 DEFAULT_ADAPTER = Path("bridges/mcp_adapter.py")
@@ -87,9 +89,9 @@ def catalog_findings(adapter: Adapter = None, *, descriptor: PathName | None = N
     return build(find_inputs(adapter, descriptor))[1]
 
 
-def build(inputs: FileInputs | LiveInputs) -> tuple[dict[str, Any], list[Finding], Snapshot]:
-    """Return the catalog of some inputs, the findings about its tools, and the files it was made of."""
-    catalog, snapshot = inputs.read()
+def build(inputs: FileInputs | LiveInputs) -> tuple[dict[str, Any], list[Finding], Facts | None]:
+    """Return the catalog of some inputs, the findings about its tools, and what it depends on."""
+    catalog, digest, facts = inputs.read()
     findings = list(catalog.findings)
     tools: list[Component] = []
     schemas: list[dict[str, Any]] = []
@@ -101,8 +103,7 @@ def build(inputs: FileInputs | LiveInputs) -> tuple[dict[str, Any], list[Finding
         else:
             findings += tool.findings
             tools.append(tool)
-    digest = snapshot.hash
-    if digest is None:
+    if not digest:
         definitions = codec.canonical([tool.definition.to_wire() for tool in tools])
         digest = hashlib.sha1(definitions, usedforsecurity=False).hexdigest()
     document = {
@@ -113,7 +114,7 @@ def build(inputs: FileInputs | LiveInputs) -> tuple[dict[str, Any], list[Finding
         "functionSchema": schemas,
     }
     # Encoded and decoded: the same as from a cache, and nothing is shared with the tools.
-    return codec.decode(codec.encode(document)), list(dict.fromkeys(findings)), snapshot
+    return codec.decode(codec.encode(document)), list(dict.fromkeys(findings)), facts
 
 
 def log_findings(findings: Iterable[Finding]) -> None:
@@ -129,18 +130,6 @@ def log_findings(findings: Iterable[Finding]) -> None:
         logger.warning("catalog: %d more; see catalog_findings()", len(serious) - _MAX_WARNINGS)
 
 
-@dataclass(slots=True)
-class Snapshot:
-    """The files that a catalog was made of. `named` are those that the targets name, and `files` has all that
-    were or could have been read, with their hashes. `is_stable`: nothing changed meanwhile, and `files` is
-    complete."""
-
-    hash: str | None = None
-    named: list[str] = field(default_factory=list)
-    files: dict[str, str] = field(default_factory=dict)
-    is_stable: bool = True
-
-
 # --- live tools ---------------------------------------------------------------------------------------
 
 
@@ -150,17 +139,13 @@ class LiveInputs:
 
     source: Any
 
-    @property
-    def registry(self) -> ToolRegistry | None:
-        return registry_of(self.source)
-
-    def read(self) -> tuple[Catalog, Snapshot]:
+    def read(self) -> tuple[Catalog, str | None, Facts]:
         """Return the tools that a registry publishes, or would publish: the newest of each name."""
-        registry, findings = self.registry, list[Finding]()
+        registry, findings = registry_of(self.source), list[Finding]()
         if registry is None:
             registry, batch = ToolRegistry(), collect(self.source)
             findings = [*registry.add_all(batch.tools).findings, *batch.findings]
-        return Catalog(list(registry), findings), Snapshot()
+        return Catalog(list(registry), findings), None, {"asked": "registry"}
 
 
 # --- files --------------------------------------------------------------------------------------------
@@ -212,8 +197,9 @@ class FileInputs:
         found = find_sources(named, [target.path for target in self.targets if target.path.is_dir()])
         return None if found is None else found.union(named)
 
-    def read(self) -> tuple[Catalog, Snapshot]:
-        """Read everything. It is not stable if something changed meanwhile."""
+    def read(self) -> tuple[Catalog, str, Facts | None]:
+        """Return the catalog, its hash, and the files that the targets name, and all that were or could have
+        been read, with their hashes; None for these if something changed meanwhile, or they are too many."""
         named = self.named_files()
         sources = self.find_sources(named)
         before = hash_files(named if sources is None else sources)
@@ -222,7 +208,8 @@ class FileInputs:
         catalog.findings[:0] = self.findings
         files = hash_files([*before, *catalog.files, *catalog.read])
         is_same = before.items() <= files.items() and self.named_files() == named
-        return catalog, Snapshot(self._hash(files), named, files, is_same and sources is not None)
+        facts = {"asked": self.key, "named": named, "files": files}
+        return catalog, self._hash(files), facts if is_same and sources is not None else None
 
     def _hash(self, hashes: Mapping[str, str]) -> str:
         """Return the SHA-1 of a single file, or of the sorted relative names and hashes of several."""
@@ -546,9 +533,6 @@ FORMAT = 1
 """Increase it when the catalog of the same files changes."""
 MAX_BYTES = 64 * 1024 * 1024
 
-Facts = dict[str, Any]
-"""The inputs of a catalog."""
-
 
 def get_catalog_cached(
     adapter: Adapter = None, cache: PathName | None = DEFAULT_CACHE, *, descriptor: PathName | None = None
@@ -563,15 +547,11 @@ def get_catalog_cached(
     record = load(path)
     if isinstance(inputs, FileInputs) and record is not None and _is_current(record[1], inputs):
         return record[0]
-    catalog, findings, snapshot = build(inputs)
+    catalog, findings, facts = build(inputs)
     log_findings(findings)
-    builder = describe_builder()
-    if isinstance(inputs, LiveInputs):  # the file is for others
-        if record is None or record[0] != catalog:
-            store(path, catalog, {"builder": builder, "asked": "registry"})
-    elif snapshot.is_stable:
-        facts = {"asked": inputs.key, "named": snapshot.named, "files": snapshot.files}
-        store(path, catalog, {"builder": builder, **facts})
+    is_there = isinstance(inputs, LiveInputs) and record is not None and record[0] == catalog
+    if facts is not None and not is_there:  # of live tools it is for others
+        store(path, catalog, {"builder": describe_builder(), **facts})
     return catalog
 
 
