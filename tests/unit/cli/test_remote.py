@@ -10,14 +10,56 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.support.servers.sdk_servers import ENVIRONMENT, command_of, running_peers
+from tests.support.servers.serve_process import Serving
 
 from .conftest import ADD, CommandLine
 
-COMMAND = shlex.join(command_of("toolcrib", "stdio"))
+PEER = '''
+import asyncio
+
+from toolcrib import Context, MCPServer
+
+server = MCPServer("peer", version="1.2.3")
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer", "default": 30}},
+    "required": ["name"],
+}
+
+@server.tool(read_only=True)
+def add(a: int, b: int = 1) -> int:
+    """Add two whole numbers."""
+    return a + b
+
+@server.tool(title="An echo")
+def echo(text: str) -> str:
+    """Say it again."""
+    return text
+
+@server.tool
+async def count(upto: int, ctx: Context) -> str:
+    """Count and report the progress."""
+    for number in range(1, upto + 1):
+        await ctx.progress(number, upto, f"at {number}")
+        await ctx.log("info", f"line {number}")
+    return f"counted to {upto}"
+
+@server.tool
+async def wait() -> str:
+    """Wait for a long time."""
+    await asyncio.sleep(60)
+    return "done"
+
+@server.tool
+async def greet(ctx: Context) -> str:
+    """Ask for a name, and greet."""
+    person = await ctx.ask("who", "Who are you?", PERSON)
+    return f"Hello, {person['name']} ({person['age']})" if person else f"They {person.action}."
+'''
 SERVER = """
 import json, sys
 TOOLS = {tools!r}
@@ -36,15 +78,21 @@ for line in sys.stdin:
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with running_peers() as find:
-        yield find("toolcrib")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("peer") / "peer.py"
+    found.write_text(PEER)
+    return found
 
 
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
+@pytest.fixture(scope="module")
+def address(file: Path) -> Iterator[str]:
+    with Serving("peer.py", cwd=file.parent) as serving:
+        yield serving.address
+
+
+@pytest.fixture(scope="module")
+def command(file: Path) -> str:
+    return shlex.join([sys.executable, "-m", "toolcrib", "serve", "--stdio", str(file)])
 
 
 def write_server(cli: CommandLine, *tools: object) -> str:
@@ -62,8 +110,8 @@ def test_the_tools_at_an_address_are_listed(cli: CommandLine, address: str) -> N
     assert done.stderr == "note: peer 1.2.3, MCP 2026-07-28\n"
 
 
-def test_the_tools_of_a_command_are_listed(cli: CommandLine) -> None:
-    done = cli.run("list", "--command", COMMAND, "--protocol", "2025-11-25")
+def test_the_tools_of_a_command_are_listed(cli: CommandLine, command: str) -> None:
+    done = cli.run("list", "--command", command, "--protocol", "2025-11-25")
     assert done.exit_code == 0
     assert "add " in done.stdout
     assert "MCP 2025-11-25" in done.stderr
@@ -100,12 +148,12 @@ def test_problems_of_remote_tools_are_warnings(cli: CommandLine) -> None:
 # --- show ---
 
 
-def test_everything_about_a_remote_tool_is_shown(cli: CommandLine, address: str) -> None:
+def test_everything_about_a_remote_tool_is_shown(cli: CommandLine, address: str, command: str) -> None:
     done = cli.run("show", "-t", address, "add")
     assert done.exit_code == 0
     for words in ("Add two whole numbers", "required", "default 1", "read-only", address, "at the server"):
         assert words in done.stdout
-    document = cli.json("show", "--command", COMMAND, "echo", "--json")
+    document = cli.json("show", "--command", command, "echo", "--json")
     assert (document["name"], document["title"]) == ("echo", "An echo")
     assert {"source", "fingerprint", "tags", "version", "run", "timeout_s"} <= document.keys()
 
@@ -144,16 +192,16 @@ def test_a_call_of_a_hidden_tool_is_recorded_by_the_server(cli: CommandLine) -> 
     ]
 
 
-def test_a_remote_tool_is_called(cli: CommandLine, address: str) -> None:
+def test_a_remote_tool_is_called(cli: CommandLine, address: str, command: str) -> None:
     assert cli.run("call", "-t", address, "add", "a=2", "b=40").stdout == "42\n"
-    assert cli.run("call", "--command", COMMAND, "echo", "text=17").stdout == "17\n"
+    assert cli.run("call", "--command", command, "echo", "text=17").stdout == "17\n"
     document = cli.json("call", "-t", address, "add", "--json", '{"a": 2}')
     assert (document["structuredContent"], document["isError"]) == (3, False)
 
 
 def test_the_time_for_a_call_can_be_limited(cli: CommandLine, address: str) -> None:
     started = time.monotonic()
-    done = cli.run("call", "-t", address, "wait", "mark=x", "--timeout", "0.3")
+    done = cli.run("call", "-t", address, "wait", "--timeout", "0.3")
     assert time.monotonic() - started < 10
     assert done.exit_code == 1
     assert done.stderr == f"error: {address}: no response to tools/call within 0.3 s\n"
@@ -171,8 +219,8 @@ def test_progress_is_not_shown_without_a_terminal(cli: CommandLine, address: str
     assert (done.stdout, done.stderr) == ("counted to 3\n", "")
 
 
-def test_debug_shows_the_servers_log(cli: CommandLine) -> None:
-    done = cli.run("call", "--command", COMMAND, "count", "upto=1", "--debug")
+def test_debug_shows_the_servers_log(cli: CommandLine, command: str) -> None:
+    done = cli.run("call", "--command", command, "count", "upto=1", "--debug")
     assert "info: line 1" in done.stderr
 
 
@@ -204,7 +252,7 @@ class TestAtTheTerminal:
         pid, terminal = pty.fork()
         if pid == 0:  # pragma: no cover - the child
             code = "from toolcrib.cli import main; main()"
-            os.execve(sys.executable, [sys.executable, "-c", code, *arguments], {**os.environ, **ENVIRONMENT})
+            os.execve(sys.executable, [sys.executable, "-c", code, *arguments], dict(os.environ))
         shown, deadline = "", time.monotonic() + 30
         waiting = list(words)
         while time.monotonic() < deadline:
