@@ -26,7 +26,7 @@ from toolcrib.policy.audit.checkpoints import AuditKey
 from toolcrib.policy.audit.files import explain_damage, is_temporary, refuse_export, unusable_file
 from toolcrib.policy.audit.record import Redaction, encode_entry, to_plain
 from toolcrib.policy.audit.writer import RecordWriter
-from toolcrib.state.base import StateDamaged
+from toolcrib.state.base import AuditStore, StateDamaged
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
@@ -57,15 +57,17 @@ class AuditLog:
         options: Audit,
         *,
         server: str,
+        store: AuditStore | None = None,
         wall: Callable[[], float] = time.time,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Without `store`, records are in the file of the options."""
         refuse_export(Path(options.file))
         self.keeps_values = bool(options.values)
         self._options = options
         self._wall = wall
         self._redaction = Redaction(options.values, options.redact)
-        self._writer = RecordWriter(options, server=server, wall=wall, now=now)
+        self._writer = RecordWriter(options, server=server, wall=wall, now=now, store=store)
         self._thread = WriterThread(self._writer)
         self._waiters: LoopWaiters | None = None
         self._waiters_by_loop: dict[asyncio.AbstractEventLoop, LoopWaiters] = {}

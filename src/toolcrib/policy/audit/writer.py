@@ -7,6 +7,7 @@ is lost. A log that was deleted or changed is not continued: an operator moves i
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import os
@@ -14,11 +15,11 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from toolcrib.config.settings import Audit
 from toolcrib.errors import ConfigurationError
@@ -33,9 +34,10 @@ from toolcrib.policy.audit.checkpoints import (
 from toolcrib.policy.audit.files import find_foreign_file
 from toolcrib.policy.audit.reader import Verifier
 from toolcrib.policy.audit.record import NO_RECORD, Entry, chain_entries, encode_entry, format_time, to_ms
-from toolcrib.state.base import Head, Record, StateDamaged, run_now
+from toolcrib.state.base import AuditStore, Head, Record, StateDamaged, run_now
 from toolcrib.state.sqlite.audit import SQLiteAudit
 
+T = TypeVar("T")
 logger = logging.getLogger("toolcrib")
 
 CHECKPOINT_RECORDS = 1_000
@@ -101,8 +103,15 @@ class RecordWriter:
     """Opens the log when needed, and opens it again after a failure."""
 
     def __init__(
-        self, options: Audit, *, server: str, wall: Callable[[], float], now: Callable[[], float]
+        self,
+        options: Audit,
+        *,
+        server: str,
+        wall: Callable[[], float],
+        now: Callable[[], float],
+        store: AuditStore | None = None,
     ) -> None:
+        """Without `store`, records are in the file of the options."""
         self.path = Path(options.file)
         self.gap = GapCounter(wall)
         self.records = 0
@@ -118,7 +127,11 @@ class RecordWriter:
         self._server = server
         self._wall = wall
         self._now = now
-        self._store = SQLiteAudit(self.path, sync=options.sync, wait_s=options.wait_s)
+        self._local = None
+        if store is None:
+            store = self._local = SQLiteAudit(self.path, sync=options.sync, wait_s=options.wait_s)
+        self._store = store
+        self._runner = asyncio.Runner()
         self._is_open = False
         self._is_sealing_failing = False
         self._entries: list[Entry] = []
@@ -156,7 +169,8 @@ class RecordWriter:
             return
         try:
             self.load_key()
-            self._store.open()
+            if self._local is not None:
+                self._local.open()
             self._check()
         except BaseException as error:
             self._handle_failure(error)
@@ -209,7 +223,7 @@ class RecordWriter:
 
     def _find_damage(self) -> str | None:
         """Check a log, a long one from its checkpoints on."""
-        checkpoints, heads = self._file.read(), run_now(self._store.heads())
+        checkpoints, heads = self._file.read(), self._run(self._store.heads())
         if checkpoints.problems:
             return FOREIGN_CHECKPOINTS
         if not checkpoints.lines:
@@ -226,17 +240,22 @@ class RecordWriter:
         changed = {stream for stream in (*heads, *sealed) if heads.get(stream) != sealed.get(stream)}
         after = {stream: max(0, sealed.get(stream, NO_RECORD).seq - 1) for stream in changed}
         verifier = Verifier(checkpoints)
-        verdict = run_now(verifier.run(self._store, after=after if kept > FULL_CHECK_RECORDS else None))
+        verdict = self._run(verifier.run(self._store, after=after if kept > FULL_CHECK_RECORDS else None))
         if verdict.problems:
             return verdict.problems[0].words
         self._unsealed = {stream: heads[stream] for stream in changed if stream in heads}
         self._unsealed.pop(self._stream, None)
         return None
 
+    def _run(self, method: Coroutine[Any, Any, T]) -> T:
+        """Return the result of a method of the store. That of a file never waits."""
+        return run_now(method) if self._local is not None else self._runner.run(method)
+
     def check_file(self) -> None:
         """Raise StateDamaged if the file was deleted or replaced while open."""
         try:
-            self._store.check()
+            if self._local is not None:
+                self._local.check()
         except BaseException as error:
             self._handle_failure(error)
             raise
@@ -252,7 +271,8 @@ class RecordWriter:
     def release(self) -> None:
         """Close everything, to open it again later."""
         self._is_open = False
-        self._store.release()
+        if self._local is not None:
+            self._local.release()
 
     # --- writing ---
 
@@ -273,7 +293,7 @@ class RecordWriter:
         if not self._unwritten:
             return
         try:
-            run_now(self._store.append(self._stream, self._unwritten))
+            self._run(self._store.append(self._stream, self._unwritten))
         except BaseException as error:
             self._handle_failure(error)
             raise
@@ -290,7 +310,10 @@ class RecordWriter:
                 self._seal()
         finally:
             self.release()
-            self._store.close()
+            if self._local is not None:
+                self._local.close()
+            self._runner.close()
+            self._runner = asyncio.Runner()
             self.damage = None
             self.__dict__.pop("_file", None)
             kept = (*(record.line for record in self._unwritten), *(entry.body for entry in self._entries))
@@ -315,7 +338,8 @@ class RecordWriter:
         self, heads: Mapping[str, Head] | None = None, pruned: Mapping[str, Head] | None = None
     ) -> bool:
         """Write a checkpoint of what is on the disk. Return whether that worked."""
-        self._store.flush()
+        if self._local is not None:
+            self._local.flush()
         self._sealed_at = self._now()
         heads = {**self._unsealed, **(heads or {}), self._stream: self._written}
         return self._try_checkpoint({stream: head for stream, head in heads.items() if head.seq}, pruned)
@@ -369,7 +393,7 @@ class RecordWriter:
             self._plan_removals()
         if self._removals:
             stream, end = self._removals.popleft()
-            self._removed += run_now(self._store.remove_through({stream: end}))
+            self._removed += self._run(self._store.remove_through({stream: end}))
         if self._removals:
             return True
         if self._removed:
@@ -381,25 +405,27 @@ class RecordWriter:
         """Choose old records, and seal that they are removed: without that, they would be missing."""
         with suppress(OSError):  # it may be that lines can only be added
             self._file.compact(self._time())
-        pruned, heads = self._file.read().pruned, run_now(self._store.heads())
+        pruned, heads = self._file.read().pruned, self._run(self._store.heads())
         if not self._has_resumed:  # a process that was killed may have left some
             self._has_resumed = True
-            self._removed += run_now(self._store.remove_through({each: pruned[each].seq for each in pruned}))
+            self._removed += self._run(
+                self._store.remove_through({each: pruned[each].seq for each in pruned})
+            )
         first = {stream: pruned.get(stream, NO_RECORD).seq for stream in heads}
         kept = sum(heads[stream].seq - first[stream] for stream in heads)
-        now_ms, options, ends = to_ms(self._wall()), self._options, dict[str, Head]()
+        now_ms, options, oldest = to_ms(self._wall()), self._options, dict[str, Head]()
         if options.keep_days is not None and self._now() - self._ages_checked_at >= AGE_CHECK_S:
             self._ages_checked_at = self._now()
-            ends = self._find_oldest(first, -(-kept // MOST_BY_AGE), now_ms - options.keep_days * DAY_MS)
+            oldest = self._find_oldest(first, -(-kept // MOST_BY_AGE), now_ms - options.keep_days * DAY_MS)
         # Not one by one: each removal adds a record itself, and would push out all others.
         if (
             options.keep_records is not None
             and (excess := kept - options.keep_records) * 100 >= options.keep_records
         ):
             for stream, head in self._find_oldest(first, excess, now_ms + 1).items():
-                ends[stream] = max(head, ends.get(stream, head))
-        if ends and self._seal({stream: heads[stream] for stream in ends}, ends):
-            for stream, head in ends.items():
+                oldest[stream] = max(head, oldest.get(stream, head))
+        if oldest and self._seal({stream: heads[stream] for stream in oldest}, oldest):
+            for stream, head in oldest.items():
                 steps = (*range(first[stream] + REMOVE_BATCH, head.seq, REMOVE_BATCH), head.seq)
                 self._removals += [(stream, step) for step in steps]
 
@@ -408,7 +434,7 @@ class RecordWriter:
         that are the oldest."""
 
         def find(time_ms: int) -> tuple[dict[str, Head], int]:
-            heads = run_now(self._store.heads(time_ms))
+            heads = self._run(self._store.heads(time_ms))
             ends = {stream: head for stream, head in heads.items() if head.seq > first.get(stream, 0)}
             return ends, sum(head.seq - first.get(stream, 0) for stream, head in ends.items())
 

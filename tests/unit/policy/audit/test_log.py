@@ -8,6 +8,7 @@ import logging
 import os
 import threading
 import weakref
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Audit
 from toolcrib.policy.audit import AuditLog, open_log
 from toolcrib.policy.audit import log as log_module
+from toolcrib.state.base import Head, Page, Query, Record
 from toolcrib.state.sqlite.audit import SQLiteAudit
 
 # --- well ---
@@ -538,3 +540,45 @@ async def test_a_record_older_than_a_second_proves_nothing(tmp_path: Path, logs:
     log._thread.written_at -= 1.5
     assert await log.prove()
     assert [record["kind"] for record in open_log(path).records()] == ["opened", "call", "probe"]
+
+
+# --- another store than a file ---
+
+
+class SlowStore:
+    """A store on a server, whose answers are waited for."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = SQLiteAudit(path)
+
+    async def append(self, stream: str, records: Sequence[Record]) -> None:
+        await asyncio.sleep(0.001)
+        await self.file.append(stream, records)
+
+    async def heads(self, before_ms: int | None = None) -> Mapping[str, Head]:
+        await asyncio.sleep(0)
+        return await self.file.heads(before_ms)
+
+    async def lines(self, stream: str, after: int) -> AsyncGenerator[Record, None]:
+        async for record in self.file.lines(stream, after):
+            await asyncio.sleep(0)
+            yield record
+
+    async def find(self, query: Query, *, before: str | None = None, limit: int = 100) -> Page:
+        return await self.file.find(query, before=before, limit=limit)
+
+    async def remove_through(self, ends: Mapping[str, int]) -> int:
+        await asyncio.sleep(0)
+        return await self.file.remove_through(ends)
+
+
+async def test_records_may_be_in_another_store_than_a_file(tmp_path: Path) -> None:
+    options = Audit(tmp_path / "audit.db")
+    for start in (0, 100):
+        log = AuditLog(options, server="shop", store=SlowStore(tmp_path / "audit.db"))
+        await log.open()
+        assert all(await asyncio.gather(*(committed(log, start + number) for number in range(100))))
+        await log.close()
+    assert sorted(calls(tmp_path / "audit.db")) == sorted(f"c{number}" for number in range(200))
+    verdict = verify(tmp_path / "audit.db")
+    assert (verdict.is_sound, verdict.streams, verdict.unsealed) == (True, 2, 0)
