@@ -170,15 +170,21 @@ class Transports:
         `on_closed` is called when no connection is accepted any more; running calls have `drain_s` to end.
         May be called from any thread."""
 
-        def end(_: str) -> None:
+        def close(_: str) -> None:
             self._retired_s = drain_s
-            if self._http is not None and self._ended is not None:
+            if self._http is not None:
                 self._http.close()
+            # Once its idle connections are closed, a client that hears of it calls the other process.
+            asyncio.get_running_loop().call_later(COALESCE_S, end)
+
+        def end() -> None:
+            for kind in kinds:
+                self.engine.announce_list(kind)
+            if self._ended is not None:
                 self._ended.set()
             on_closed()
 
-        self.announce_lists(kinds)
-        self._call(end, "")
+        self._call(close, "")
 
     def announce_update(self, uri: str) -> None:
         """Tell clients of all processes that a resource has changed. May be called from any thread."""

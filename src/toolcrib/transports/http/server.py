@@ -81,9 +81,11 @@ class HTTPServer:
         self._sweep()
 
     def close(self) -> None:
-        """Accept no connections any more."""
+        """Accept no connections any more, and close those that are idle."""
         for server in self._servers:
             server.close()
+        for connection in list(self._connections):
+            connection.end(serves_rest=True)
 
     async def stop(self, drain_s: float = DRAIN_S, *, serves_rest: bool = False) -> None:
         """Accept nothing new, and let running calls end, but not for longer than `drain_s`. With
