@@ -13,13 +13,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import chart, rows, search
+from bench import chart, fleet, rows, search
 from bench.lab import Lab, ProbeError, keep_bytecode, last_json, run_python
 from bench.lines import COMPARED, OURS, PEERS, Line, show, three_digits
 from bench.subjects import NAMES
 from bench.wire import rows as wire_rows
 
-ROWS = {**rows.ROWS, **search.ROWS, **wire_rows.ROWS}
+ROWS = {**rows.ROWS, **search.ROWS, **wire_rows.ROWS, "fleet": fleet.fleet}
 GROUPS = {"process": tuple(rows.ROWS), "catalog": tuple(search.ROWS), "wire": tuple(wire_rows.ROWS)}
 
 HEAD = ("row", "measure", "toolcrib", "mcp", "fastmcp", "mcp/ours", "fastmcp/ours", "goal", "met")
