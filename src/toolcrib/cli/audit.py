@@ -116,10 +116,6 @@ def file_option(function: F) -> F:
     return click.option("--file", type=PATH, metavar="PATH", help=text)(function)
 
 
-def json_lines_option(function: F) -> F:
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON, one record per line.")(function)
-
-
 def _parse_outcomes(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> set[str] | None:  # noqa: ARG001
     outcomes = {word.strip() for text in given for word in text.split(",") if word.strip()}
     for word in outcomes.difference(OUTCOMES):
@@ -163,7 +159,7 @@ def filter_options(function: F) -> F:
 )
 @click.option("-f", "--follow", is_flag=True, help="Wait for new records until interrupted.")
 @file_option
-@json_lines_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one record per line.")
 def query(
     terminal: Terminal, limit: int, follow: bool, file: Path | None, as_json: bool, **filters: Any
 ) -> int:

@@ -6,7 +6,7 @@ import base64
 import binascii
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -181,21 +181,16 @@ async def _call(
 
 def _print_result(result: Result, terminal: Terminal) -> None:
     """Print text as it is; if it is only the JSON of the data, print the data formatted."""
-    if result.is_structured and _is_json_of(result.text, result.structured_content):
-        terminal.json(result.structured_content)
-        return
+    if result.is_structured:
+        with suppress(ValueError):
+            if codec.decode(result.text) == result.structured_content:
+                terminal.json(result.structured_content)
+                return
     for block in result.content:
         text = _format_block(block)
         terminal.write(text if text.endswith("\n") else f"{text}\n")
     if not result.content:
         terminal.message("note", "the tool returned nothing")
-
-
-def _is_json_of(text: str, value: Any) -> bool:
-    try:
-        return bool(codec.decode(text) == value)
-    except ValueError:
-        return False
 
 
 def _format_block(block: Block) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -80,7 +80,8 @@ class ToolSource:
         if (remote := self.remote) is not None:
             label = ", ".join(self.targets) or " ".join(remote.target)
             listed, about = remote.run(partial(_list_remote, as_listed=as_listed), terminal)
-            if _has_search_tools(item.name for item in listed):
+            names = [match[2] for item in listed if (match := _SEARCH_TOOLS.fullmatch(item.name))]
+            if {SEARCH, CALL} <= {*names}:
                 text = f"{label} lists search tools instead of its tools; the others are not included"
                 terminal.message("warning", text, "serve it with --search never, or call the search tools")
             found = open_catalog([label], "remote", listed=listed)
@@ -254,11 +255,6 @@ async def _list_remote(client: Client, _: RequestOptions, *, as_listed: bool) ->
     tools = [make(tool.definition) for tool in await client.list_tools()]
     listed = [*tools, *await list_remote_features(client)]
     return listed, f"{name}, MCP {client.protocol_version}"
-
-
-def _has_search_tools(names: Iterable[str]) -> bool:
-    """Return whether a server lists search tools instead of its tools."""
-    return {SEARCH, CALL} <= {found[2] for name in names if (found := _SEARCH_TOOLS.fullmatch(name))}
 
 
 def find_component(found: Catalog, name: str) -> Component:

@@ -103,7 +103,10 @@ def check(
         found = source.open(terminal)
     else:
         found, others = _import(source.targets, name_rule, terminal)
-    rows = [*_list_components(found), *_list_refused(found.errors)]
+    errors = sorted(found.errors, key=lambda error: (error.file or "", error.line or 0))
+    refused = dict.fromkeys((error.tool, error.where) for error in errors if error.tool)
+    rows = [*_list_components(found)]
+    rows += [Row("refused", safe(name), format_source(where)) for name, where in refused]
     found.findings += others
     for config in () if no_ignore else _read_configs(source.targets):
         for key, given, choices in (
@@ -136,7 +139,10 @@ def check(
         hidden = [] if advice or not any(item.level == "advice" for item in findings) else ["see --advice"]
         hidden += [f"{len(inspection.ignored)} ignored"] if inspection.ignored else []
         notes = f" ({', '.join(hidden)})" if hidden else ""
-        terminal.echo(f"{_count_rows(rows)}; {count_findings(findings)}{notes}.")
+        states = [row.state for row in rows]
+        counts = [f"{count_kinds(row.label for row in rows if row.state == 'ok')} ok" if rows else "no tools"]
+        counts += [f"{states.count(state)} {state}" for state in ("refused", "off") if state in states]
+        terminal.echo(f"{', '.join(counts)}; {count_findings(findings)}{notes}.")
     levels = ("error", "warning") if strict else ("error",)
     return 1 if any(finding.level in levels for finding in findings) else 0
 
@@ -205,10 +211,6 @@ def _check_key_file(loaded: Loaded) -> Iterator[Finding]:
             yield replace(found, level="warning", message=f"{found.message}: serve will not start")
 
 
-def _place(finding: Finding) -> tuple[str, int]:
-    return finding.file or "", finding.line or 0
-
-
 def _list_components(found: Catalog) -> Iterator[Row]:
     """Yield state, name and place of every tool, resource and prompt, and how a tool is run if its server is
     another library's."""
@@ -219,17 +221,3 @@ def _list_components(found: Catalog) -> Iterator[Row]:
         how = "" if tool.adoption is None else f"{_WAYS[tool.adoption.way]}: {tool.adoption.reason}"
         state = "ok" if tool.options.enabled else "off"
         yield Row(state, safe(name), format_source(tool.source), how, label_of(tool))
-
-
-def _list_refused(errors: Sequence[Finding]) -> Iterator[Row]:
-    named = [(error.tool, error.where) for error in sorted(errors, key=_place) if error.tool]
-    for refused, where in dict.fromkeys(named):
-        yield Row("refused", safe(refused), format_source(where))
-
-
-def _count_rows(rows: list[Row]) -> str:
-    states = [row.state for row in rows]
-    valid = count_kinds(row.label for row in rows if row.state == "ok")
-    tools = [f"{valid} ok" if states else "no tools"]
-    tools += [f"{states.count(state)} {state}" for state in ("refused", "off") if state in states]
-    return ", ".join(tools)

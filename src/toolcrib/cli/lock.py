@@ -22,7 +22,7 @@ import click
 
 from toolcrib.catalog.catalog import Catalog, open_catalog
 from toolcrib.catalog.compare import Comparison, compare
-from toolcrib.catalog.compare_schemas import GRADES, Change
+from toolcrib.catalog.compare_schemas import GRADES
 from toolcrib.catalog.lock import Lock
 from toolcrib.cli.catalog import (
     ToolSource,
@@ -354,17 +354,12 @@ def to_markdown(comparison: Comparison, old: str, new: str) -> str:
         place = format_source(changes[0].source)
         lines += ["", f"**{code_span(tool)}**{f' ({code_span(place)})' if place != '-' else ''}", ""]
         for change in changes:
-            lines += _change_markdown(change)
+            lines.append(f"- **{change.grade}**: {change.template.format(*map(code_span, change.names))}")
+            values = (("was", change.old), ("is", change.new))
+            lines += [f"  - {label} {code_span(value)}" for label, value in values if value]
     if len(comparison.changes) > len(shown):
         lines += ["", f"And {len(comparison.changes) - len(shown)} more."]
     return "\n".join(lines) + "\n"
-
-
-def _change_markdown(change: Change) -> Iterator[str]:
-    yield f"- **{change.grade}**: {change.template.format(*map(code_span, change.names))}"
-    for label, value in (("was", change.old), ("is", change.new)):
-        if value:
-            yield f"  - {label} {code_span(value)}"
 
 
 def code_span(text: str) -> str:

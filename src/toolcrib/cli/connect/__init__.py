@@ -35,7 +35,7 @@ from toolcrib.cli.options import (
 from toolcrib.cli.output import Terminal, shorten_paths
 from toolcrib.cli.table import NAME, Column, print_table
 from toolcrib.cli.text import STATE_STYLES, suggest
-from toolcrib.config import Config, load_config
+from toolcrib.config import load_config
 from toolcrib.config.atomic_file import PRIVATE
 from toolcrib.errors import ConfigurationError, suggest_file
 from toolcrib.sources.foreign.program import is_script
@@ -216,15 +216,11 @@ def _warn_of_auth(targets: Targets, server: Entry, terminal: Terminal) -> None:
                 "to use a key, serve over HTTP and connect with --url URL --key KEY"
             )
             terminal.message("warning", text, hint)
-        elif auth.keys is not None and "headers" not in server and _is_served_by(config, server["url"]):
+        elif auth.keys is not None and "headers" not in server and clients.is_local(server):
+            if urlsplit(server["url"]).port != (config.http.port or 8000):
+                continue  # another server
             text = f"{shorten_paths(str(file))} has [auth]: the server will refuse this client with 401"
             terminal.message("warning", text, "add --key KEY; `toolcrib keys create NAME` makes one")
-
-
-def _is_served_by(config: Config, url: str) -> bool:
-    """Return whether a URL is where `toolcrib serve` with this configuration listens."""
-    found = urlsplit(url)
-    return clients.is_local({"url": url}) and found.port == (config.http.port or 8000)
 
 
 def _parse_env(pairs: Sequence[str]) -> dict[str, str]:
