@@ -15,7 +15,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -162,10 +162,16 @@ class SQLiteAudit:
         if self._ids is not None and file != self._ids[0]:
             raise StateDamaged(DELETED if file is None else REPLACED)
         # An existing file is not opened here: closing it would release the locks that SQLite holds on it.
-        if file is None and _create(self._path):
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
             for orphan in (self._wal, self._path.with_name(f"{self._path.name}-shm")):
                 orphan.unlink(missing_ok=True)  # of a deleted log: another process may have it open
-        _refuse_unusable(self._path)
+        # SQLite would report these like temporary failures.
+        if self._path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self._path))
+        if not os.access(self._path, os.R_OK | os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self._path))
         db = sqlite3.connect(self._path, timeout=self._wait_s, isolation_level=None)
         try:
             _find_tables(db)  # before anything in it is changed
@@ -411,27 +417,9 @@ def _find_tables(db: sqlite3.Connection) -> set[str]:
     return tables
 
 
-def _create(path: Path) -> bool:
-    """Create an empty private file. Return False if the name is taken."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:
-        return False
-    return True
-
-
 def _file_id(path: Path) -> FileId:
     try:
         facts = os.stat(path)
     except FileNotFoundError:
         return None
     return facts.st_dev, facts.st_ino
-
-
-def _refuse_unusable(path: Path) -> None:
-    """Raise OSError for files that SQLite would report like a temporary failure."""
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if not os.access(path, os.R_OK | os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
