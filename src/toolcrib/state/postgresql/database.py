@@ -141,8 +141,10 @@ class Worker:
             if asyncio._get_running_loop() is None:
                 result: T = job.done.result(wait_s)
                 return result
+            waiting = asyncio.wrap_future(job.done)
+            waiting.add_done_callback(lambda done: done.cancelled() or done.exception())  # or it is logged
             async with asyncio.timeout(wait_s):
-                return await asyncio.shield(asyncio.wrap_future(job.done))
+                return await asyncio.shield(waiting)
         except (TimeoutError, FutureTimeoutError):
             if job.done.done():
                 raise

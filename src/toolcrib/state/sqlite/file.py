@@ -147,8 +147,10 @@ class SQLiteFile:
 
     async def _wait_for(self, done: Future[T], wait_s: float) -> T:
         try:
+            waiting = asyncio.wrap_future(done)
+            waiting.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # or it is logged
             async with asyncio.timeout(wait_s):
-                return await asyncio.shield(asyncio.wrap_future(done))
+                return await asyncio.shield(waiting)
         except TimeoutError:
             raise StateUnavailable(
                 f"{self.path} did not respond within {wait_s:g} s", in_doubt=True
