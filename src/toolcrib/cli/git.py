@@ -25,57 +25,56 @@ _PATH_HINT = "name a folder or a file of it: REVISION:PATH"
 
 
 @dataclass(frozen=True, slots=True)
-class Repository:
-    """A git repository. `here` is the folder it was found from, relative to its root."""
+class Commit:
+    """A commit of the repository at `root`, and a path in it. `here` is the folder that the path is relative
+    to; an empty path means the tools configured there."""
 
     root: Path
     here: PurePosixPath
+    hash: str
+    name: str
+    path: str = ""
 
     @classmethod
-    def around(cls, folder: Path) -> Repository:
-        """Return the repository that a folder is in. Raise ConfigurationError if there is none."""
-        found = _git(folder, "rev-parse", "--show-toplevel", "--show-prefix")
-        lines = found.decode("utf-8", "surrogateescape").split("\n")
-        if found.startswith(b"\n") or len(lines) < 2:
-            message = f"{folder} is in a repository without a working tree"
-            raise ConfigurationError(message, hint="use a clone that has one")
-        return cls(Path(lines[0]), PurePosixPath(lines[1]))
-
-    def find_commit(self, name: str) -> str | None:
-        """Return the commit with this name, or None."""
+    def find(cls, text: str, folder: Path) -> Commit | None:
+        """Return the commit of REVISION or REVISION:PATH in the repository that a folder is in, or None."""
+        name, _, path = text.partition(":")
         if not name or name.startswith("-") or "\0" in name or "\n" in name:
             return None
         try:
+            found = _git(folder, "rev-parse", "--show-toplevel", "--show-prefix")
+            root, here, *_ = found.decode("utf-8", "surrogateescape").split("\n")
             arguments = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-            return _git(self.root, *arguments).decode().strip() or None
-        except ConfigurationError:
+            commit = _git(Path(root), *arguments).decode().strip()
+        except (ConfigurationError, ValueError):  # no git, no repository, no working tree or no such commit
             return None
+        return cls(Path(root), PurePosixPath(here), commit, name, path)
 
-    def extract(self, commit: str, into: Path, below: PurePosixPath) -> int:
-        """Write the files of a commit into a folder, and return their number.
+    def extract(self, into: Path) -> int:
+        """Write the files of the commit into a folder, and return their number.
 
-        If there are too many, write only those `below` a path. Raise ConfigurationError if that fails.
+        If there are too many, write only those below the path. Raise ConfigurationError if that fails.
         """
-        entries = list(self._list(commit, ()))
+        entries = list(self._list(()))
         if len(entries) > MAX_FILES:
-            entries = list(self._list(commit, (str(below),)))
+            entries = list(self._list((str(self.here / self.path),)))
         if len(entries) > MAX_FILES:
-            message = f"{commit[:12]} has more than {MAX_FILES} files that could contain tools"
+            message = f"{self.hash[:12]} has more than {MAX_FILES} files that could contain tools"
             raise ConfigurationError(message, hint=_PATH_HINT)
         total = 0
         for path, data in self._read(entries):
             total += len(data)
             if total > MAX_BYTES:
-                message = f"the files in {commit[:12]} are larger than {MAX_BYTES // 1024 // 1024} MiB"
+                message = f"the files in {self.hash[:12]} are larger than {MAX_BYTES // 1024 // 1024} MiB"
                 raise ConfigurationError(message, hint=_PATH_HINT)
             target = into.joinpath(*path.parts)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
         return len(entries)
 
-    def _list(self, commit: str, paths: Sequence[str]) -> Iterator[tuple[PurePosixPath, str]]:
+    def _list(self, paths: Sequence[str]) -> Iterator[tuple[PurePosixPath, str]]:
         """Yield the files that could contain tools, each with the name of its object."""
-        listed = _git(self.root, "ls-tree", "-r", "-z", "-l", "--full-tree", commit, "--", *paths)
+        listed = _git(self.root, "ls-tree", "-r", "-z", "-l", "--full-tree", self.hash, "--", *paths)
         for line in listed.split(b"\0"):
             facts, _, name = line.partition(b"\t")
             fields = facts.split()
@@ -127,8 +126,5 @@ def _git(folder: Path, *arguments: str, data: bytes = b"") -> bytes:
         raise ConfigurationError(f"git did not answer within {_GIT_TIMEOUT_S:g} seconds") from None
     if done.returncode != 0:
         lines = done.stderr.decode("utf-8", "replace").strip().removeprefix("fatal: ").splitlines()
-        if lines and "not a git repository" in lines[0]:
-            message = f"{folder} is not in a git repository"
-            raise ConfigurationError(message, hint="revisions can only be named inside one")
         raise ConfigurationError(f"git {arguments[0]} failed: {lines[0] if lines else 'no error message'}")
     return done.stdout

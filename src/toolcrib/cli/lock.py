@@ -31,13 +31,13 @@ from toolcrib.cli.catalog import (
     source_options,
     static_option,
 )
-from toolcrib.cli.git import Repository
+from toolcrib.cli.git import Commit
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option
 from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.text import NAME_STYLE, Styled, count, join, one_line, style, suggest
 from toolcrib.client.session import VERSIONS
 from toolcrib.config import FILE_NAME
-from toolcrib.errors import ConfigurationError, Location
+from toolcrib.errors import Location
 from toolcrib.registry.selection import KINDS, count_kinds, label_of, name_kinds
 from toolcrib.sources.described import describe, describe_entry
 from toolcrib.sources.targets import is_address
@@ -374,16 +374,6 @@ def code_span(text: str) -> str:
 # --- sides -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """A commit and a path in it; an empty path means the tools configured there."""
-
-    repository: Repository
-    hash: str
-    name: str
-    path: str
-
-
 Side = Commit | Path | str
 """A commit, a lock file, or a target."""
 
@@ -395,18 +385,13 @@ def parse_side(text: str) -> Side:
         return path
     if path.exists() or is_address(text):
         return text
-    name, _, inside = text.partition(":")
-    try:
-        repository = Repository.around(Path.cwd())
-    except ConfigurationError:
+    commit = Commit.find(text, Path.cwd())
+    if commit is None:
         return text
-    found = repository.find_commit(name)
-    if found is None:
-        return text
-    below = repository.here / inside
-    if inside and (below.is_absolute() or os.path.normpath(below).startswith("..")):
-        raise CommandError(f"{inside} is not in the repository", "use REVISION:PATH")
-    return Commit(repository, found, name, inside)
+    below = commit.here / commit.path
+    if commit.path and (below.is_absolute() or os.path.normpath(below).startswith("..")):
+        raise CommandError(f"{commit.path} is not in the repository", "use REVISION:PATH")
+    return commit
 
 
 def read_side(side: Side, other: Side, source: ToolSource, terminal: Terminal) -> Catalog:
@@ -422,11 +407,10 @@ def read_side(side: Side, other: Side, source: ToolSource, terminal: Terminal) -
 
 def read_commit(commit: Commit, other: str, terminal: Terminal) -> Catalog:
     """Read the tools in the files of a commit. Without a path, the path of the other side is read."""
-    repository = commit.repository
     found = Catalog(label=commit.name)
     with tempfile.TemporaryDirectory(prefix="toolcrib-") as folder:
         root = Path(folder).resolve()
-        repository.extract(commit.hash, root, repository.here / commit.path)
+        commit.extract(root)
         target = _find_target(commit, root, other)
         if not target.exists():
             return found  # it did not exist yet
@@ -439,7 +423,7 @@ def read_commit(commit: Commit, other: str, terminal: Terminal) -> Catalog:
         for tool in scanned.everything:
             path = Path(tool.source.file or root)
             # An import may have led to a file of the working tree, which is not part of the commit.
-            if path.is_relative_to(root) or not path.resolve().is_relative_to(repository.root.resolve()):
+            if path.is_relative_to(root) or not path.resolve().is_relative_to(commit.root.resolve()):
                 place = _name_place(tool.source, root, commit.name)
                 moved = describe_entry(tool.to_wire(), place, tool.version)
                 if tool.kind == "tool":
@@ -451,7 +435,7 @@ def read_commit(commit: Commit, other: str, terminal: Terminal) -> Catalog:
 
 def _find_target(commit: Commit, root: Path, other: str) -> Path:
     """Return the path to read: the named one, the other side's, the configuration, or everything."""
-    here = root / commit.repository.here
+    here = root / commit.here
     if commit.path:
         for path in (here / commit.path, root.joinpath(*PurePosixPath(commit.path).parts)):
             if path.exists():
@@ -459,7 +443,7 @@ def _find_target(commit: Commit, root: Path, other: str) -> Path:
         raise CommandError(f"No {commit.path} with tools in {commit.name}")
     if other and Path(other).exists():
         try:
-            return root / Path(other).resolve().relative_to(commit.repository.root.resolve())
+            return root / Path(other).resolve().relative_to(commit.root.resolve())
         except ValueError:
             text = f"{other} is not in the repository of {commit.name}"
             raise CommandError(text, "use REVISION:PATH") from None

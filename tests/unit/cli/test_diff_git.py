@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pytest
 
-from tests.support.system.repository import Repository as Made
+from tests.support.system.repository import Repository
 from toolcrib.cli import git as command
-from toolcrib.cli.git import Repository
+from toolcrib.cli.git import Commit
 from toolcrib.errors import ConfigurationError
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Made:
+def made(tmp_path: Path) -> Repository:
     folder = tmp_path / "repository"
     folder.mkdir()
-    return Made(folder)
+    return Repository(folder)
 
 
-def extract(made: Made, commit: str, into: Path) -> dict[str, str]:
+def find(made: Repository, text: str) -> Commit:
+    found = Commit.find(text, made.folder)
+    assert found is not None
+    return found
+
+
+def extract(made: Repository, commit: str, into: Path) -> dict[str, str]:
     into.mkdir()
-    Repository.around(made.folder).extract(commit, into, PurePosixPath("."))
+    find(made, commit).extract(into)
     return {str(path.relative_to(into)): path.read_text() for path in into.rglob("*") if path.is_file()}
 
 
-def test_a_commit_is_read_as_it_was_and_not_as_the_working_tree_is(made: Made, tmp_path: Path) -> None:
+def test_a_commit_is_read_as_it_was_and_not_as_the_working_tree_is(made: Repository, tmp_path: Path) -> None:
     first = made.commit(tools="old = 1\n", shop__more="more = 1\n")
     made.commit(tools="new = 1\n")
     made.write("tools.py", "newest = 1\n")
     assert extract(made, first, tmp_path / "out") == {"tools.py": "old = 1\n", "shop/more.py": "more = 1\n"}
 
 
-def test_attributes_and_filters_of_the_repository_are_ignored(made: Made, tmp_path: Path) -> None:
+def test_attributes_and_filters_of_the_repository_are_ignored(made: Repository, tmp_path: Path) -> None:
     made.write(".gitattributes", "hidden.py export-ignore\ntools.py filter=trap export-subst\n")
     made.git("config", "filter.trap.smudge", f"touch {tmp_path / 'trace'}; cat")
     commit = made.commit(tools="v = '$Format:%H$'\n", hidden="x = 1\n")
@@ -45,7 +52,7 @@ def test_attributes_and_filters_of_the_repository_are_ignored(made: Made, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["..", ".git", ".GIT"])
-def test_names_that_lead_out_of_the_folder_are_left_out(made: Made, tmp_path: Path, name: str) -> None:
+def test_names_that_lead_out_of_the_folder_are_left_out(made: Repository, tmp_path: Path, name: str) -> None:
     blob = made.git("hash-object", "-w", "--stdin", data=b"x = 1\n")
     inner = made.git("mktree", data=f"100644 blob {blob}\tescaped.py\n".encode())
     tree = made.git(
@@ -63,38 +70,34 @@ def test_names_that_lead_out_of_the_folder_are_left_out(made: Made, tmp_path: Pa
 
 
 def test_too_many_files_are_refused_unless_a_folder_is_named(
-    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "MAX_FILES", 2)
     commit = made.commit(a="", b="", shop__c="", shop__d="")
-    found = Repository.around(made.folder)
     (tmp_path / "out").mkdir()
-    assert found.extract(commit, tmp_path / "out", PurePosixPath("shop")) == 2
+    assert find(made, f"{commit}:shop").extract(tmp_path / "out") == 2
     with pytest.raises(ConfigurationError, match="more than 2 files"):
-        found.extract(commit, tmp_path / "out", PurePosixPath("."))
+        find(made, commit).extract(tmp_path / "out")
 
 
-def test_names_of_commits_are_names_and_never_options(made: Made) -> None:
+def test_names_of_commits_are_names_and_never_options(made: Repository) -> None:
     commit = made.commit(tools="")
-    found = Repository.around(made.folder)
-    assert found.find_commit("main") == found.find_commit("HEAD") == found.find_commit(commit[:8]) == commit
-    assert found.find_commit("--all") is None
-    assert found.find_commit("nowhere") is None
-    assert found.find_commit("") is None
+    assert {find(made, name).hash for name in ("main", "HEAD", commit[:8])} == {commit}
+    for name in ("--all", "nowhere", ""):
+        assert Commit.find(name, made.folder) is None
 
 
-def test_the_current_folder_is_relative_to_the_root(made: Made) -> None:
+def test_the_current_folder_is_relative_to_the_root(made: Repository) -> None:
     made.commit(shop__tools="")
-    assert Repository.around(made.folder / "shop").here == PurePosixPath("shop")
-    assert Repository.around(made.folder).here == PurePosixPath(".")
+    assert Commit.find("HEAD:a", made.folder / "shop") == replace(
+        find(made, "HEAD:a"), here=PurePosixPath("shop")
+    )
 
 
-def test_a_folder_outside_of_a_repository_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="is not in a git repository"):
-        Repository.around(tmp_path)
-
-
-def test_a_missing_git_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_no_commit_outside_of_a_repository_or_without_git(
+    made: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made.commit(tools="")
+    assert Commit.find("HEAD", tmp_path) is None
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigurationError, match="git is not installed"):
-        Repository.around(tmp_path)
+    assert Commit.find("HEAD", made.folder) is None
