@@ -72,37 +72,24 @@ async def watching() -> AsyncIterator[Callable[[], float]]:
         task.cancel()
 
 
+BROKEN: dict[str, Callable[[KeyServer], Page]] = {
+    "an error": lambda _: Page(b"", 500),
+    "gone": lambda _: Page(b"", 404),
+    "garbage": lambda _: Page(b"\x00\xff" * 1000),
+    "a web page": lambda _: Page(b"<!doctype html><p>Please log in"),
+    "no keys": lambda _: Page({"keys": []}),
+    "keys of the wrong kind": lambda _: Page({"keys": [{"kty": "oct", "k": "AAAA", "kid": "one"}]}),
+    "private keys": lambda _: Page({"keys": [make_key().as_dict(private=True)]}),
+    "a redirect": lambda server: Page(b"", 302, {"Location": f"{server.origin}/elsewhere"}),
+    "50 MB": lambda _: Page(b" " * (50 * MB)),
+    "bombs": lambda _: Page(b"[" * 200_000),
+    "unpacks to more": lambda _: Page(b"x" * 100, headers={"Content-Encoding": "gzip"}),
+}
+
+
 def break_down(key_server: KeyServer, how: str) -> None:
-    pages = {
-        "an error": Page(b"", 500),
-        "gone": Page(b"", 404),
-        "garbage": Page(b"\x00\xff" * 1000),
-        "a web page": Page(b"<!doctype html><p>Please log in"),
-        "no keys": Page({"keys": []}),
-        "keys of the wrong kind": Page({"keys": [{"kty": "oct", "k": "AAAA", "kid": "one"}]}),
-        "private keys": Page({"keys": [make_key().as_dict(private=True)]}),
-        "a redirect": Page(b"", 302, {"Location": f"{key_server.origin}/elsewhere"}),
-        "50 MB": Page(b" " * (50 * MB)),
-        "bombs": Page(b"[" * 200_000),
-        "unpacks to more": Page(b"x" * 100, headers={"Content-Encoding": "gzip"}),
-    }
-    key_server.pages["/keys"] = pages[how]
+    key_server.pages["/keys"] = BROKEN[how](key_server)
     key_server.pages["/elsewhere"] = Page(publish(make_key(), make_key(kid="two")))
-
-
-BROKEN = (
-    "an error",
-    "gone",
-    "garbage",
-    "a web page",
-    "no keys",
-    "keys of the wrong kind",
-    "private keys",
-    "a redirect",
-    "50 MB",
-    "bombs",
-    "unpacks to more",
-)
 
 
 @pytest.mark.parametrize("how", BROKEN)

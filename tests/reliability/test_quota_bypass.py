@@ -61,27 +61,6 @@ async def test_d6_a_selector_by_name_holds_for_every_spelling() -> None:
     assert sum(not was_throttled(result) for result in results) == 2
 
 
-async def test_d6_many_tokens_of_one_subject_share_a_count() -> None:
-    server = make_server(Limit(rate="3/24h"))
-    tokens = [
-        Principal("oauth:ana", frozenset({f"scope{n}"}), frozenset({f"role{n}"}), f"client {n}")
-        for n in range(8)
-    ]
-    results = [await server.dispatcher.call("find_order", principal=token) for token in tokens]
-    assert sum(not was_throttled(result) for result in results) == 3
-    other = await server.dispatcher.call("find_order", principal=Principal("oauth:ben"))
-    assert not was_throttled(other)
-
-
-async def test_d6_wrong_arguments_take_part_in_the_rate() -> None:
-    server = make_server(Limit(rate="3/24h"))
-    results = [
-        await server.dispatcher.call("find_order", {"number": "none"}, principal=ANA) for _ in range(5)
-    ]
-    assert [was_throttled(result) for result in results] == [False] * 3 + [True] * 2
-    assert all(result.is_error for result in results)
-
-
 async def test_d6_new_sessions_share_a_count() -> None:
     server = make_server(Limit(rate="3/24h"))
     outcomes = []

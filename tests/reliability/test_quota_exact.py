@@ -109,20 +109,6 @@ async def test_d4_tasks_never_exceed_the_slots(engine: str, tmp_path: Path) -> N
     assert tally.most_running == 7
 
 
-def test_d4_threads_with_a_loop_each_are_admitted_exactly() -> None:
-    limits, counters, tally = limits_of(rate_of(LIMIT, 86_400)), MemoryCounters(), Tally()
-    run_on_threads(WORKERS, lambda: hammer(counters, limits, tally, 15))
-    assert (tally.admitted, tally.refused) == (LIMIT, WORKERS * 15 - LIMIT)
-
-
-def test_d4_threads_never_exceed_the_slots() -> None:
-    limits, counters, tally = limits_of(slots_of(5)), MemoryCounters(), Tally()
-    run_on_threads(WORKERS, lambda: hammer(counters, limits, tally, 15))
-    assert tally.admitted + tally.refused == WORKERS * 15
-    assert 0 < tally.most_running <= 5
-    assert asyncio.run(counters.usage(limits)) == [0]
-
-
 def test_d4_threads_that_call_one_server_are_admitted_exactly() -> None:
     tally = Tally()
     server = MCPServer("limited", policy=Policy(limits=[Limit(rate="200/24h"), Limit(concurrency=8)]))

@@ -11,15 +11,6 @@ from toolcrib.dispatch.runners import Job, Stage, ToolSlots
 from toolcrib.errors import ToolBusyError
 
 
-async def test_slots_show_their_counts():
-    slots = ToolSlots("narrow", max_threads=1)
-    first, second = Job(slots, int), Job(slots, int)
-    assert slots.admit(first)
-    assert not slots.admit(second)
-    assert slots.abandon(first) is Stage.RUNNING
-    assert (slots.running, slots.waiting, slots.abandoned) == (1, 1, 1)
-
-
 async def test_a_slot_is_handed_on_without_being_free_in_between():
     slots = ToolSlots("narrow", max_threads=1)
     first, second, third = Job(slots, int), Job(slots, int), Job(slots, int)

@@ -35,17 +35,6 @@ async def test_every_spelling_reaches_the_same_tool() -> None:
     assert server.dispatcher.stats["Count"].calls == 6
 
 
-async def test_a_tool_that_cannot_be_built_is_unknown() -> None:
-    server = MCPServer()
-
-    def broken(a: Nowhere) -> None: ...  # noqa: F821
-
-    broken.__annotations__["a"] = "Nowhere"
-    server.add(broken)
-    with pytest.raises(ToolNotFoundError):
-        await server.call("broken")
-
-
 async def test_a_caller_may_shorten_the_deadline_but_not_extend_it() -> None:
     server = MCPServer(timeout_s=None)
     never = asyncio.Event()
@@ -276,15 +265,6 @@ async def test_a_reference_leads_from_the_reply_to_the_log(caplog: pytest.LogCap
     assert reference in caplog.text
     assert "the real reason" in caplog.text
     assert "the real reason" not in result.text
-
-
-async def test_a_function_that_cannot_go_to_a_process_is_an_error_of_its_calls() -> None:
-    server = MCPServer()
-    server.add(lambda: 1, name="local", run="process")
-    result = await server.call("local")
-    assert result.is_error
-    assert "define it at module level" in result.text
-    server.dispatcher.close()
 
 
 async def test_a_file_that_was_loaded_by_its_path_runs_in_a_process(tmp_path: Path) -> None:

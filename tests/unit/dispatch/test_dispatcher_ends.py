@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -183,23 +181,6 @@ async def test_who_calls_a_tool_that_cannot_be_built_is_told_nothing_and_the_log
         with pytest.raises(ToolNotFoundError, match=r"^Unknown tool: broken$"):
             await server.call("broken")
     assert caplog.text.count("tool 'broken' is not published") == 1
-
-
-def test_another_process_has_to_load_what_was_loaded_by_its_path(tmp_path: Path) -> None:
-    file = tmp_path / "far-tools.py"
-    file.write_text("from toolcrib import tool\n\n\n@tool\ndef far() -> int:\n    return 1\n")
-    server = MCPServer()
-    server.add(str(file))
-    [(name, path)] = dispatch.tool_modules(server.registry.get("far"))
-    assert path == str(file)
-    assert sys.modules[name].far() == 1
-
-
-@pytest.mark.parametrize("function", [Left, functools.partial(Left, 1)])
-def test_another_process_can_import_everything_else_by_its_name(function: Any) -> None:
-    server = MCPServer()
-    server.add(function, name="left")
-    assert dispatch.tool_modules(server.registry.get("left")) == []
 
 
 # --- the end of a dispatcher ---

@@ -7,7 +7,6 @@ import asyncio
 import functools
 import gc
 import threading
-import time
 import weakref
 from dataclasses import dataclass
 from typing import Any
@@ -258,32 +257,6 @@ async def test_a_wrapper_around_a_stream_is_awaited_as_what_it_is() -> None:
     assert (await server.call("part")).structured_content == [0, 1]
 
 
-async def test_anything_that_is_left_to_be_awaited_has_only_the_time_that_is_left() -> None:
-    server = MCPServer()
-    never = asyncio.Event()
-
-    def first_here_then_there() -> Any:
-        threading.Event().wait(0.25)
-        return never.wait()
-
-    server.add(first_here_then_there, name="both", timeout_s=0.3)
-    loop = asyncio.get_running_loop()
-    started = loop.time()
-    result = await server.call("both")
-    assert result.text == "Tool 'both' did not finish within 0.3 s."
-    assert loop.time() - started < 0.5
-
-
-async def test_a_spelling_of_a_tool_shares_its_threads_after_other_tools_changed() -> None:
-    server = MCPServer()
-    gate = Gate()
-    server.add(gate.pass_through, name="gate", max_threads=1, timeout_s=0.2)
-    assert (await server.call("GATE")).error.code == "timeout"
-    server.add(lambda: 1, name="other")
-    assert (await server.call("GATE")).error.code == "busy"
-    gate.release.set()
-
-
 async def test_nothing_of_a_tool_that_was_removed_is_kept() -> None:
     server = MCPServer(dynamic=True)
     server.add(lambda: 1, name="other")
@@ -299,25 +272,6 @@ async def test_nothing_of_a_tool_that_was_removed_is_kept() -> None:
     del goes
     gc.collect()
     assert kept() is None
-
-
-async def test_figures_of_a_tool_that_went_are_there_as_long_as_they_are_few() -> None:
-    server = MCPServer(dynamic=True)
-    server.add(lambda: 1, name="stays")
-    server.add(lambda: 1, name="goes")
-    await server.call("goes")
-    server.registry.remove("goes")
-    await server.call("stays")
-    assert server.dispatcher.stats["goes"].calls == 1
-
-
-async def test_figures_have_the_time_that_calls_took() -> None:
-    server = MCPServer()
-    server.add(lambda: 1, name="quick")
-    started = time.perf_counter()
-    for _ in range(3):
-        await server.call("quick")
-    assert 0 < server.dispatcher.stats["quick"].total_s <= time.perf_counter() - started
 
 
 async def test_anything_that_is_left_to_be_awaited_has_all_the_time_that_is_left() -> None:

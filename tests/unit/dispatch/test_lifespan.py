@@ -276,25 +276,6 @@ async def test_a_start_that_is_cancelled_closes_what_it_opened() -> None:
     assert not server._running
 
 
-class Journal(Application):
-    """Writes down what happens to it."""
-
-    def __init__(self, name: str, lines: list[str]) -> None:
-        super().__init__(name)
-        self.lines = lines
-
-    async def open(self) -> None:
-        self.lines.append(f"{self.name} opened")
-
-    async def close(self) -> None:
-        self.lines.append(f"{self.name} closed")
-
-    @tool
-    async def note(self) -> str:
-        """Note."""
-        return "noted"
-
-
 class Door(Application):
     """Has tools that are called like hooks."""
 
@@ -343,18 +324,3 @@ async def test_a_tool_that_is_called_like_a_hook_is_never_one(
     drop(registry, app)
     await apps.close_all()
     assert lines == []
-
-
-async def test_a_failing_close_is_reported_and_does_not_affect_others(
-    apps: Applications, registry: ToolRegistry, caplog: pytest.LogCaptureFixture
-) -> None:
-    class Stuck(Journal):
-        async def close(self) -> None:
-            raise RuntimeError("stuck")
-
-    lines: list[str] = []
-    for app in (Journal("two", lines), Stuck("one", lines)):
-        await opened(apps, registry, app)
-    await apps.close_all()
-    assert lines[-1] == "two closed"
-    assert "closing Stuck failed" in caplog.text

@@ -78,18 +78,6 @@ async def test_middleware_runs_in_the_order_it_was_added_and_closes_in_reverse()
     ]
 
 
-async def test_a_plain_async_function_is_middleware() -> None:
-    server = add_tools(MCPServer())
-
-    @server.middleware
-    async def double(call: Call, next: Next) -> Result:
-        call.arguments = {"a": (call.arguments or {})["a"] * 2}
-        return await next(call)
-
-    assert (await server.call("add", {"a": 4})).structured_content == 9
-    assert double.__name__ == "double"
-
-
 async def test_middleware_may_answer_itself_call_again_and_change_the_result() -> None:
     async def cached(call: Call, next: Next) -> Result:
         return Result([text_block("cached")]) if call.name == "wait" else await next(call)

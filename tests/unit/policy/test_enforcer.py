@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sqlite3
@@ -277,29 +276,6 @@ async def test_what_toolcrib_says_of_a_failure_is_not_too_long(tmp_path: Path) -
         assert "a" in result.content[0]["text"]
 
 
-async def test_a_place_is_taken_until_the_thread_really_ends(tmp_path: Path) -> None:
-    limits = [Limit(concurrency=1, per="all"), Limit(timeout_s=0.05, tools=["block"])]
-    async with open_bench(tmp_path, limits=limits) as bench:
-        assert (await bench.server.call("block")).error.code == "timeout"  # type: ignore[union-attr]
-        assert refusal_of(await bench.server.call("add", {"a": 1}))["code"] == "throttled"
-        bench.release.set()
-
-        async def is_free() -> bool:
-            return not (await bench.server.call("add", {"a": 1})).is_error
-
-        async with asyncio.timeout(10):
-            while not await is_free():
-                await asyncio.sleep(0.002)
-
-
-async def test_limits_of_others_do_not_concern_a_call(tmp_path: Path) -> None:
-    async with open_bench(tmp_path, limits=[Limit(rate="1/h", who=["key:ben"])]) as bench:
-        for _ in range(3):
-            assert not (await bench.server.call("add", {"a": 1}, principal=ANA)).is_error
-        assert not (await bench.server.call("add", {"a": 1}, principal=BEN)).is_error
-        assert (await bench.server.call("add", {"a": 1}, principal=BEN)).is_error
-
-
 # --- 3 and 7: on the record --------------------------------------------------------------------------
 
 
@@ -313,21 +289,6 @@ async def test_a_record_that_is_required_is_there_before_the_tool_runs(tmp_path:
     assert [intent[fact] for fact in same] == [record[fact] for fact in same]
     assert "outcome" not in intent
     assert record["outcome"] == "ok"
-
-
-async def test_the_log_has_the_same_ids_as_the_record(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "toolcrib")
-    async with open_bench(tmp_path) as bench:
-        await bench.server.call("add", {"a": 1}, principal=ANA)
-        await bench.server.call("refuse")
-    lines = [record for record in caplog.records if hasattr(record, "call_id")]
-    logged = [(line.call_id, line.tool_name, line.principal, line.outcome) for line in lines]  # type: ignore[attr-defined]
-    recorded = [(item["id"], item["tool"], item["principal"], item["outcome"]) for item in bench.records()]
-    assert logged == recorded
-    assert len({line[0] for line in logged}) == 2
-    assert [line.getMessage() for line in lines] == ["call ended: ok", "call ended: error"]
 
 
 async def test_a_record_says_how_long_and_how_large(tmp_path: Path) -> None:

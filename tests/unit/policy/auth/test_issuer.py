@@ -19,7 +19,6 @@ from tests.support.servers.token_issuer import (
     make_key,
     publish,
     refuse,
-    refused,
     see,
     sign,
 )
@@ -163,17 +162,6 @@ async def test_the_first_token_waits_for_the_keys_and_the_next_does_not(
     assert key_server.visits == ["/keys"]
 
 
-async def test_a_new_key_is_fetched_once_a_token_names_it(
-    key_server: KeyServer, issuer: Issuer, mint: Mint, now: Clock
-) -> None:
-    now.at = 20.0
-    mint.key = make_key(kid="two")
-    key_server.publish(make_key(), mint.key)
-    assert (await see(issuer.verify(mint()))).name == "oauth:ana"
-    assert isinstance(issuer.verify(mint(sub="ben")), Principal)
-    assert len(key_server.visits) == 2
-
-
 async def test_a_token_that_names_no_key_may_be_signed_with_a_newer_one(
     key_server: KeyServer, issuer: Issuer, mint: Mint, now: Clock
 ) -> None:
@@ -181,16 +169,6 @@ async def test_a_token_that_names_no_key_may_be_signed_with_a_newer_one(
     mint.key = make_key(kid="two")
     key_server.publish(mint.key)
     assert (await see(issuer.verify(mint({"kid": ...})))).name == "oauth:ana"
-
-
-async def test_a_key_that_nobody_publishes_is_looked_for_and_refused(
-    key_server: KeyServer, issuer: Issuer, mint: Mint, now: Clock
-) -> None:
-    now.at = 20.0
-    mint.key = make_key(kid="two")
-    with refused("the token is not signed with a key of its issuer"):
-        await see(issuer.verify(mint()))
-    assert len(key_server.visits) == 2
 
 
 async def test_a_bad_signature_of_a_known_key_costs_no_fetch(

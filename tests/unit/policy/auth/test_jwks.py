@@ -70,12 +70,6 @@ async def test_keys_are_ready_once_they_were_fetched(key_server: KeyServer, keys
     assert key_server.visits == ["/keys"]
 
 
-async def test_all_who_wait_share_one_fetch(key_server: KeyServer, keys: IssuerKeys) -> None:
-    found = await asyncio.gather(*(keys.fetch() for _ in range(50)))
-    assert len(set(map(id, found))) == 1
-    assert key_server.visits == ["/keys"]
-
-
 async def test_one_who_goes_away_does_not_end_it_for_the_others(
     key_server: KeyServer, keys: IssuerKeys
 ) -> None:
@@ -87,17 +81,6 @@ async def test_one_who_goes_away_does_not_end_it_for_the_others(
     key_server.released.set()
     assert (await second).has("one")
     assert first.cancelled()
-
-
-async def test_there_is_one_fetch_in_ten_seconds(key_server: KeyServer, keys: IssuerKeys, now: Clock) -> None:
-    old = await keys.fetch()
-    key_server.publish(make_key(kid="two"))
-    now.at = 9.99
-    assert (await keys.fetch()) is old
-    assert len(key_server.visits) == 1
-    now.at = 10.0
-    assert (await keys.fetch()).has("two")
-    assert len(key_server.visits) == 2
 
 
 @pytest.mark.parametrize(

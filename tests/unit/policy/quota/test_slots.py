@@ -12,7 +12,7 @@ import pytest
 from tests.unit.dispatch.running import run_async
 from tests.unit.policy.quota.counted_quota import BEN, CountedQuota, wait_until
 from toolcrib import MCPServer
-from toolcrib.context import Answer, Elicitation, InputNeeded, NullChannel, Question, Reply
+from toolcrib.context import Elicitation, InputNeeded, NullChannel, Question, Reply
 from toolcrib.dispatch.runners import Runner, ToolSlots
 from toolcrib.errors import CannotAskError, ThrottledError, ToolTimeoutError
 from toolcrib.policy import Limit, Policy
@@ -283,16 +283,6 @@ def test_everything_but_questions_goes_straight_to_the_caller() -> None:
     resting.log("info", {"a": 1})
     resting.close_stream()
     assert caller.told == [(1.0, 2.0, "half"), ("info", {"a": 1}), "closed"]
-
-
-async def test_the_place_is_free_while_asked_and_taken_after() -> None:
-    caller, slot, resting = rest(Answer("accept"))
-    assert not is_free(caller.quota)
-    assert await resting.ask(ASKED) == {"sure": Answer("accept")}
-    assert caller.while_asked == [True]
-    assert not is_free(caller.quota)
-    slot.leave(ran=True)
-    assert is_free(caller.quota)
 
 
 async def test_a_tool_that_goes_on_without_an_answer_has_its_place_again() -> None:
