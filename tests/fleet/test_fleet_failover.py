@@ -1,4 +1,4 @@
-"""Redis behind sentinels, and PostgreSQL behind PgBouncer."""
+"""Redis behind sentinels, PostgreSQL with a standby and behind PgBouncer."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pathlib import Path
 from secrets import token_hex
 
 from tests.state.conftest import admit, budget_of, count_admitted, limits_of
-from tests.support.system.engines import Server, redis
+from tests.support.system.engines import Server, as_postgres, find_postgresql, postgresql, redis
 from tests.support.system.requires import lack
-from toolcrib.state.base import Space, Write
+from toolcrib.state.base import Space, StateUnavailable, Write
 from toolcrib.state.memory import MemoryCounters
 
 NOTES = Space("notes", 100, 10**6, 1_000, 100, "refuse", durable=True)
@@ -134,3 +134,47 @@ async def test_pgbouncer_may_give_each_transaction_another_connection(
         assert await read_seqs(audits[0], "7") == list(range(1, 11))
         for each in (*audits, *databases):
             await each.close()
+
+
+async def test_after_a_fail_over_of_postgresql_no_acknowledged_record_is_lost(
+    postgresql_server: Server,
+) -> None:
+    """The standby confirms each commit; replicas name both servers, and use the one that can be written."""
+    from tests.fleet.test_fleet_database import make_record, read_seqs
+    from toolcrib.state.postgresql.audit import PostgreSQLAudit
+    from toolcrib.state.postgresql.database import Database, migrate
+
+    with (
+        postgresql("synchronous_standby_names=*", is_durable=True) as primary,
+        postgresql(is_durable=True, standby_of=primary) as standby,
+    ):
+        hosts = f"{primary.folder},{standby.folder}"
+        url = f"postgresql:///postgres?host={hosts}&user=postgres&target_session_attrs=read-write"
+        await asyncio.to_thread(migrate, url)
+        database = Database(url)
+        audit, acknowledged, goal = PostgreSQLAudit(database), 0, 10**9
+
+        async def write() -> None:
+            nonlocal acknowledged
+            while acknowledged < goal:
+                records = [make_record(acknowledged + number) for number in range(1, 6)]
+                try:
+                    await audit.append("one", records)
+                    acknowledged += 5
+                except StateUnavailable:  # in doubt, or refused: the same again
+                    await asyncio.sleep(0.05)
+
+        writing = asyncio.ensure_future(write())
+        async with asyncio.timeout(40):
+            while acknowledged < 100:
+                await asyncio.sleep(0.02)
+            primary.kill()
+            promote = [find_postgresql("pg_ctl"), "promote", "-D", str(standby.folder / "data")]
+            await asyncio.to_thread(
+                subprocess.run, [*as_postgres(), *promote], check=True, stdout=subprocess.DEVNULL
+            )
+            goal = acknowledged + 100
+            await writing
+        assert await read_seqs(audit, "one") == list(range(1, acknowledged + 1))
+        await audit.close()
+        await database.close()

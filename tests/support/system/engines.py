@@ -46,7 +46,7 @@ class Server:
                 self._command, stdout=output, stderr=output, start_new_session=True
             )
         until = time.monotonic() + START_S
-        while "ready to accept connections" not in log.read_text(errors="replace"):
+        while "ready to accept" not in log.read_text(errors="replace"):
             assert self.process.poll() is None, log.read_text(errors="replace")
             assert time.monotonic() < until, log.read_text(errors="replace")
             time.sleep(0.01)
@@ -96,16 +96,21 @@ def find_redis() -> str:
 
 
 @contextmanager
-def postgresql(*options: str, is_durable: bool = False) -> Iterator[Server]:
+def postgresql(*options: str, is_durable: bool = False, standby_of: Server | None = None) -> Iterator[Server]:
     """Run PostgreSQL, which accepts everybody. Root becomes `postgres`, as it refuses root."""
-    initdb, program = find_postgresql("initdb"), find_postgresql("postgres")
-    user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
+    program = find_postgresql("postgres")
+    user = as_postgres()
     with _folder() as folder:
         if user:
             shutil.chown(folder, "postgres", "postgres")
         data = str(folder / "data")
-        create = [*user, initdb, "-D", data, "-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8"]
-        subprocess.run(create, check=True, stdout=subprocess.DEVNULL)
+        if standby_of is None:
+            create = [find_postgresql("initdb"), "-D", data, "-A", "trust", "-U", "postgres", "--no-sync"]
+            create += ["-E", "UTF8"]
+        else:
+            create = [find_postgresql("pg_basebackup"), "-D", data, "-h", str(standby_of.folder)]
+            create += ["-U", "postgres", "--write-recovery-conf", "--checkpoint=fast", "--no-sync"]
+        subprocess.run([*user, *create], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         given = ["listen_addresses=", f"unix_socket_directories={folder}", *options]
         given += [] if is_durable else ["fsync=off"]
         command = [*(user or ["setpriv"]), "--pdeathsig=QUIT", program, "-D", data]
@@ -116,6 +121,12 @@ def postgresql(*options: str, is_durable: bool = False) -> Iterator[Server]:
             yield server
         finally:
             server.stop()
+
+
+def as_postgres() -> list[str]:
+    """Return what a command begins with that runs as `postgres`, where this process is root."""
+    identity = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+    return identity if os.geteuid() == 0 else []
 
 
 @contextmanager
