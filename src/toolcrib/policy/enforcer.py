@@ -35,7 +35,7 @@ from toolcrib.errors import (
     ThrottledError,
 )
 from toolcrib.policy.access import Access
-from toolcrib.policy.access.middleware import ArgumentCheck, find_admission, refuse
+from toolcrib.policy.access.access import ArgumentCheck, find_admission, refuse
 from toolcrib.policy.quota import Quota, Slot
 from toolcrib.state import StateHandle
 from toolcrib.state.base import Lease

@@ -24,7 +24,7 @@ from toolcrib import Context, Tool
 from toolcrib.context import Answer, Elicitation, InputNeeded, NullChannel, Question, Reply
 from toolcrib.errors import NotConfirmedError
 from toolcrib.policy import Limit, Rule
-from toolcrib.policy.access.middleware import MAX_NAMED, MAX_SHOWN, confirm
+from toolcrib.policy.access.access import MAX_NAMED, MAX_SHOWN, confirm
 from toolcrib.state import StateHandle
 
 WIPE = {"what": "disk"}
