@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from toolcrib.policy.access.access import Decision
     from toolcrib.policy.audit import AuditLog
     from toolcrib.policy.quota import CallLimits
-    from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
+    from toolcrib.policy.telemetry import TelemetryMiddleware
 
 logger = logging.getLogger("toolcrib")
 
@@ -83,7 +83,7 @@ class PolicyEnforcer:
             with problems.collecting(), _located(policy, "audit"):
                 self.audit = AuditLog(policy.audit, server=server)
         if policy.telemetry is not None:
-            from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
+            from toolcrib.policy.telemetry import TelemetryMiddleware
 
             with problems.collecting(), _located(policy, "telemetry"):
                 self.telemetry = TelemetryMiddleware(policy.telemetry, server=server, version=version)

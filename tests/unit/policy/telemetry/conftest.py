@@ -18,7 +18,7 @@ from toolcrib.content import Result
 from toolcrib.context import LOCAL, NullChannel
 from toolcrib.dispatch.calls import Call, CallRecord
 from toolcrib.policy import Telemetry
-from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
+from toolcrib.policy.telemetry import TelemetryMiddleware
 
 
 @dataclass

@@ -16,16 +16,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from toolcrib import __version__
 from toolcrib.errors import ConfigurationError
-from toolcrib.policy.telemetry import metrics as exposition
-from toolcrib.policy.telemetry import metrics as figures
-from toolcrib.policy.telemetry.metrics import (
+from toolcrib.policy import telemetry as figures
+from toolcrib.policy.telemetry import (
     CallMetrics,
     MetricsSnapshot,
     SharedMetrics,
+    TelemetryMiddleware,
     ToolMetrics,
     _is_alive,
 )
-from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
 
 from .conftest import Running, begin, call, figure, make_telemetry, read_metrics
 
@@ -282,7 +281,7 @@ def test_the_bounds_of_everything_are_known() -> None:
 
 
 def test_the_bounds_of_the_histogram_are_told_as_numbers() -> None:
-    assert [float(bound) for bound in exposition._BOUNDS] == [*figures.BUCKETS_S, float("inf")]
+    assert [float(bound) for bound in figures._BOUNDS] == [*figures.BUCKETS_S, float("inf")]
 
 
 SHEET = MetricsSnapshot(

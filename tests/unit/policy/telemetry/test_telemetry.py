@@ -13,7 +13,7 @@ from tests.support.records.otel_recorder import Traces
 from toolcrib import MCPServer, ToolNotFoundError
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Audit, Limit, Policy, Rule, Telemetry
-from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
+from toolcrib.policy.telemetry import TelemetryMiddleware
 
 from .conftest import figure
 

@@ -20,8 +20,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 from tests.support.records.otel_recorder import Traces
 from toolcrib import __version__
 from toolcrib.errors import ConfigurationError
-from toolcrib.policy.telemetry import tracing as spans
-from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
+from toolcrib.policy import tracing as spans
+from toolcrib.policy.telemetry import TelemetryMiddleware
 
 from .conftest import Running, begin, call, conduct, current, figure, make_telemetry, one
 
@@ -242,7 +242,7 @@ def run_alone(script: str) -> Sequence[str]:
 def test_only_those_who_report_to_opentelemetry_load_it() -> None:
     loaded = "import sys; print(sorted({n.partition('.')[0] for n in sys.modules} & {'opentelemetry'}))"
     make = (
-        "from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware;"
+        "from toolcrib.policy.telemetry import TelemetryMiddleware;"
         "from toolcrib.policy import Telemetry;"
         "TelemetryMiddleware(Telemetry(prometheus=True), server='a', version='1').exposition();"
     )
@@ -250,7 +250,7 @@ def test_only_those_who_report_to_opentelemetry_load_it() -> None:
 
 
 def test_it_says_how_to_get_opentelemetry_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "toolcrib.policy.telemetry.tracing", raising=False)
+    monkeypatch.delitem(sys.modules, "toolcrib.policy.tracing", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(ConfigurationError, match="opentelemetry-api is not installed") as caught:
         make_telemetry(opentelemetry=True)
@@ -259,7 +259,7 @@ def test_it_says_how_to_get_opentelemetry_where_it_is_missing(monkeypatch: pytes
 
 
 def test_another_module_that_is_missing_is_another_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "toolcrib.policy.telemetry.tracing", raising=False)
+    monkeypatch.delitem(sys.modules, "toolcrib.policy.tracing", raising=False)
     monkeypatch.setitem(sys.modules, "toolcrib.dispatch.calls", None)
     with pytest.raises(ModuleNotFoundError, match=r"toolcrib\.dispatch\.calls"):
         make_telemetry(opentelemetry=True)

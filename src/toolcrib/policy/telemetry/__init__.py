@@ -1,1 +1,0 @@
-"""Telemetry: Prometheus metrics and OpenTelemetry spans."""
