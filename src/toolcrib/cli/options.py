@@ -59,8 +59,18 @@ COMMANDS_ELSEWHERE = {
     "version": "--version",
 }
 """Commands of other tools, and their counterparts here."""
-OPTIONS_ELSEWHERE = {"serve --transport": "add --stdio to serve on stdio; HTTP is the default"}
-"""Options of commands of other tools, and their counterparts here."""
+OPTIONS_ELSEWHERE = {
+    "serve --transport": "add --stdio to serve on stdio; HTTP is the default",
+    "serve --verbose": "toolcrib list shows the tools",
+    "list --tag": "use --include tag:NAME",
+    "check --against-scan": "use toolcrib lock --static, then toolcrib lock --check",
+    "publish --name": "write it under [publish] in toolcrib.toml",
+}
+"""Options of other tools and of earlier releases, and their counterparts here."""
+REMOVED_SUBCOMMANDS = {
+    "audit 'tail'": "use toolcrib audit query --follow",
+    "audit 'export'": "use toolcrib audit query --limit 0 --json",
+}
 
 
 class CommandError(click.ClickException):
@@ -181,8 +191,10 @@ def report_error(error: Exception, terminal: Terminal) -> int:
         case click.UsageError() if type(error).__name__ == "NoArgsIsHelpError":  # since click 8.2
             terminal.echo_err(error.format_message())
         case click.UsageError():
-            command = error.ctx.command_path if error.ctx else "toolcrib"
-            terminal.message("error", error.format_message().rstrip("."), f"see {command} --help")
+            command, text = error.ctx.command_path if error.ctx else "toolcrib", error.format_message()
+            removed = f"{command.rpartition(' ')[2]} {text.removeprefix('No such command ').rstrip('.')}"
+            instead = REMOVED_SUBCOMMANDS.get(removed, f"see {command} --help")
+            terminal.message("error", text.rstrip("."), instead)
         case click.ClickException():
             terminal.message("error", error.format_message(), getattr(error, "hint", None))
         case ConfigurationError():

@@ -214,9 +214,20 @@ def test_prompts_and_resources_are_linted_under_their_own_names(cli: CommandLine
     assert cli.run("check", "shop.py", "--strict", *ignore).exit_code == 0
 
 
-@pytest.mark.parametrize("name", ["lint", "agent", "bundle"])
-def test_old_commands_answer_with_the_new_one(cli: CommandLine, name: str) -> None:
-    done = cli.run(name, "tools.py")
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["lint", "tools.py"], "`lint` is now part of `check`"),
+        (["agent"], "AgentRunner"),
+        (["bundle"], "toolcrib publish"),
+        (["audit", "tail"], "use toolcrib audit query --follow"),
+        (["list", "--tag", "x"], "use --include tag:NAME"),
+        (["check", "--against-scan"], "use toolcrib lock --static"),
+    ],
+)
+def test_old_commands_and_options_answer_with_the_new_one(
+    cli: CommandLine, words: list[str], hint: str
+) -> None:
+    done = cli.run(*words)
     assert done.exit_code == 2
-    hints = {"lint": "`lint` is now part of `check`", "agent": "AgentRunner", "bundle": "toolcrib publish"}
-    assert hints[name] in done.stderr
+    assert hint in done.stderr
