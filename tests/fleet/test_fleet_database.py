@@ -251,3 +251,16 @@ async def test_tables_of_a_newer_version_that_this_code_can_use_are_used(make: M
     database = make()
     await database.run(lambda db: db.run("INSERT INTO @schema VALUES (999, 1)"))
     await database.open()
+
+
+async def test_a_url_that_cannot_be_read_is_not_shown() -> None:
+    from toolcrib.state.postgresql.database import Database, migrate
+
+    url = "postgresql://shop:secret%zz@db.example.com/tools"
+    database = Database(url)
+    with pytest.raises(ConfigurationError, match="is not the URL of a database") as caught:
+        await database.open()
+    assert "secret" not in str(caught.value)
+    with pytest.raises(ConfigurationError, match="is not the URL of a database"):
+        migrate(url)
+    await database.close()

@@ -107,7 +107,6 @@ async def test_pgbouncer_may_give_each_transaction_another_connection(
     from toolcrib.state.postgresql.values import PostgreSQLValues
 
     port, schema = find_port(), f"t{token_hex(4)}"
-    migrate(postgresql_server.url, schema)
     folder = postgresql_server.folder
     config = folder / "pgbouncer.ini"
     config.write_text(
@@ -118,9 +117,9 @@ async def test_pgbouncer_may_give_each_transaction_another_connection(
     config.chmod(0o644)
     user = "postgres" if os.geteuid() == 0 else None
     with running("pgbouncer", str(config), port=port, user=user):
-        databases = [
-            Database(f"postgresql://postgres@127.0.0.1:{port}/postgres", schema=schema) for _ in range(8)
-        ]
+        url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
+        await asyncio.to_thread(migrate, url, schema)
+        databases = [Database(url, schema=schema) for _ in range(8)]
         audits = [PostgreSQLAudit(database) for database in databases]
 
         async def work(number: int) -> None:

@@ -297,14 +297,18 @@ class Database(Worker):
 
 
 def _connect(url: str) -> psycopg.Connection[Any]:
-    connection = psycopg.connect(
-        url,
-        connect_timeout=CONNECT_S,
-        application_name="toolcrib",
-        prepare_threshold=None,  # PgBouncer may give each transaction another connection
-        keepalives_idle=10,
-        tcp_user_timeout=10_000,
-    )
+    try:
+        connection = psycopg.connect(
+            url,
+            connect_timeout=CONNECT_S,
+            application_name="toolcrib",
+            prepare_threshold=None,  # PgBouncer may give each transaction another connection
+            keepalives_idle=10,
+            tcp_user_timeout=10_000,
+        )
+    except psycopg.ProgrammingError:  # whose text may show a part of the password
+        hint = "use postgresql://USER:PASSWORD@HOST/DATABASE"
+        raise ConfigurationError("is not the URL of a database", key="fleet.postgres", hint=hint) from None
     connection.adapters.register_dumper(str, _TextDumper)
     return connection
 
@@ -353,22 +357,21 @@ def migrate(url: str, schema: str = "toolcrib") -> list[str]:
     """Bring the tables up to date, each file in one transaction. Return the names of what was applied.
     Raise StateUnavailable."""
     applied = []
-    name = sql.Identifier(schema)
+    columns, name = "version integer PRIMARY KEY, min_code integer NOT NULL", sql.Identifier(schema)
     try:
         with _connect(url) as connection:
-            connection.autocommit = True
-            connection.execute("SELECT pg_advisory_lock(hashtext(%s))", [f"toolcrib {schema}"])
-            connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
-            connection.execute(sql.SQL("SET search_path TO {}").format(name))
-            columns = "version integer PRIMARY KEY, min_code integer NOT NULL"
-            connection.execute(f"CREATE TABLE IF NOT EXISTS schema ({columns})")
-            known = {row[0] for row in connection.execute("SELECT version FROM schema")}
             for each in load_migrations():
-                if each.number not in known:
-                    with connection.transaction():
+                with connection.transaction():
+                    connection.execute("SET LOCAL lock_timeout = '60s'")
+                    connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"toolcrib {schema}"])
+                    connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
+                    connection.execute(sql.SQL("SET LOCAL search_path TO {}").format(name))
+                    connection.execute(f"CREATE TABLE IF NOT EXISTS schema ({columns})")
+                    known = connection.execute("SELECT 1 FROM schema WHERE version = %s", [each.number])
+                    if known.fetchone() is None:
                         connection.execute(each.statements.encode())
                         connection.execute("INSERT INTO schema VALUES (%s, %s)", [each.number, each.min_code])
-                    applied.append(f"{each.number:04}_{each.name}")
+                        applied.append(f"{each.number:04}_{each.name}")
     except psycopg.Error as error:
         raise StateUnavailable(f"PostgreSQL: {str(error).strip().splitlines()[0]}") from None
     return applied

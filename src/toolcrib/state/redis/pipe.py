@@ -14,7 +14,6 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -295,27 +294,25 @@ class Pipe:
 
     def _check_times(self) -> None:
         """Tell requests that are late, oldest first; look again when the next one would be."""
-        now, next_due = self._loop.time(), 0.0
+        now = self._loop.time()
         if self._watch is not None and now > self._watch.when() + BLOCKED_S:
             self._watch = self._loop.call_later(BLOCKED_S, self._check_times)  # after reading what is there
             return
         self._watch = None
         connection = self._connection
-        if connection is not None and connection.requests and now > connection.requests[0].due + STALLED_S:
+        sent = connection.requests if connection is not None else deque[_Request]()
+        if connection is not None and sent and now > sent[0].due + STALLED_S:
             connection.abort()
-        late, waiting = [], (*(connection.requests if connection is not None else ()), *self._requests)
-        for request in waiting:
-            if request.due > now:
-                next_due = request.due
-                break
-            if not request.is_late:
-                request.is_late = True
-                late.append(request)
-        if waiting:
-            self._watch = self._loop.call_later(max(next_due - now, self._timeout_s), self._check_times)
-        if late:
-            error = StateUnavailable("Redis did not reply in time", in_doubt=True)
-            self._breaker.fail(error, hung=True)
-            for request in late:
-                with suppress(asyncio.InvalidStateError):
-                    request.answered(error)
+        late = [request for request in sent if request.due <= now and not request.is_late]
+        unsent = []
+        while self._requests and self._requests[0].due <= now:
+            unsent.append(self._requests.popleft())
+            del self._out[0]
+        if sent or self._requests:
+            dues = (request.due for request in (*sent, *self._requests) if request.due > now)
+            self._watch = self._loop.call_at(next(dues, now + self._timeout_s), self._check_times)
+        if late or unsent:
+            self._breaker.fail(StateUnavailable("Redis did not reply in time"), hung=True)
+        for request in (*late, *unsent):
+            request.is_late = True
+            request.answered(StateUnavailable("Redis did not reply in time", in_doubt=request in late))
