@@ -168,3 +168,78 @@ def test_a_server_that_is_away_is_an_error_without_a_traceback(site: Site) -> No
     assert done.returncode != 0
     assert b"PostgreSQL" in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+# --- keys and the audit log ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def guarded(site: Site) -> Iterator[list[Serving]]:
+    """Two replicas that require keys and keep a log."""
+    settings = site.folder / "toolcrib.toml"
+    settings.write_text(
+        settings.read_text()
+        + '[auth]\nkeys = "state"\nmax_failures = "1000/s"\n\n[audit]\nfile = "audit.db"\n'
+    )
+    assert site.json("migrate")["applied"]
+    with ExitStack() as stack:
+        yield [stack.enter_context(Serving(cwd=site.folder, **site.variables)) for _ in range(2)]
+
+
+def command(site: Site, *words: str) -> Any:
+    return fork_server.run("-m", "toolcrib", *words, cwd=site.folder, env=site.variables)
+
+
+def add(served: Serving, key: str) -> int:
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    message["params"] = {"name": "add", "arguments": {"a": 1, "b": 2}}
+    return served.post(message, authorization=f"Bearer {key}")[0]
+
+
+def test_a_key_is_accepted_everywhere_until_the_command_that_revokes_it_returns(
+    site: Site, guarded: list[Serving]
+) -> None:
+    made = json.loads(command(site, "keys", "create", "ana", "--json").stdout)
+    key = made["secret"]
+    for served in guarded:
+        wait_until(lambda served=served: add(served, key) == 200, lambda served=served: served.errors)
+    shown = command(site, "keys", "list").stdout
+    assert b"ana" in shown
+    done = command(site, "keys", "revoke", "ana")
+    assert (done.returncode, b"every replica refuses it" in done.stderr) == (0, True)
+    assert [add(served, key) for served in guarded] == [401, 401]
+
+
+def test_the_records_of_all_replicas_are_one_log(site: Site, guarded: list[Serving]) -> None:
+    key = json.loads(command(site, "keys", "create", "ana", "--json").stdout)["secret"]
+    for served in guarded:
+        wait_until(lambda served=served: add(served, key) == 200, lambda served=served: served.errors)
+    lines = command(site, "audit", "query", "--as", "key:ana", "--json").stdout.splitlines()
+    records = [json.loads(line) for line in lines]
+    assert {record["tool"] for record in records} == {"add"}
+    assert len({record["stream"] for record in records}) == 2
+    done = command(site, "audit", "verify", "--json")
+    assert done.returncode == 0, done.stderr
+    verdict = json.loads(done.stdout)
+    assert (verdict["is_sound"], verdict["streams"] >= 2) == (True, True)
+    assert not (site.folder / "audit.db").exists()
+
+
+def test_a_record_that_was_changed_in_the_database_is_found(
+    site: Site, guarded: list[Serving], postgresql_server: Server
+) -> None:
+    import psycopg
+
+    key = json.loads(command(site, "keys", "create", "ana", "--json").stdout)["secret"]
+    wait_until(lambda: add(guarded[0], key) == 200, lambda: guarded[0].errors)
+    schema = next(
+        line for line in (site.folder / "toolcrib.toml").read_text().splitlines() if "schema" in line
+    )
+    with psycopg.connect(postgresql_server.url) as database:
+        name = schema.partition(" = ")[2].strip('"')
+        changed = f"""UPDATE "{name}".audit_record SET line = replace(convert_from(line, 'UTF8'), 'key:ana',
+            'key:ben')::bytea WHERE convert_from(line, 'UTF8') LIKE '%key:ana%'"""
+        assert database.execute(changed).rowcount > 0
+    done = command(site, "audit", "verify")
+    assert done.returncode == 1
+    assert b"NOT valid" in done.stdout

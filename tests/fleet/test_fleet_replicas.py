@@ -191,8 +191,9 @@ async def test_a_barrier_waits_for_every_live_replica(make: Make) -> None:
     from toolcrib.fleet.membership import wait_until_known
 
     one, two = (await make()).storage.engine, (await make()).storage.engine
-    one.reports["keys"] = 2
-    await one.members.renew()
+    one.reports["keys"], two.reports["keys"] = 2, 1
+    for each in (one, two):
+        await each.members.renew()
     late = await wait_until_known(one.database, "keys", 2, within_s=0.2)
     assert [each.process for each in late] == [two.process]
     two.reports["keys"] = 3

@@ -33,6 +33,7 @@ from toolcrib.config.settings import Audit
 from toolcrib.dispatch.calls import OUTCOMES
 from toolcrib.policy.audit.checkpoints import checkpoints_path
 from toolcrib.policy.audit.reader import AuditReader, Verdict, open_log
+from toolcrib.state.base import AuditStore
 
 EXAMPLES = """
 toolcrib audit query --limit 20 --follow      the last records, and new ones
@@ -82,6 +83,17 @@ def audit() -> None:
 # --- the log and its filters -------------------------------------------------------------------------
 
 
+def find_store(given: Path | None) -> AuditStore | None:
+    """Return where the records of a fleet are; None for a log in a file."""
+    config = load_default_config()
+    if given is not None or config.fleet is None or config.policy is None or config.policy.audit is None:
+        return None
+    from toolcrib.fleet.state import open_database  # delayed: most logs are files
+    from toolcrib.state.postgresql.audit import PostgreSQLAudit
+
+    return PostgreSQLAudit(open_database(config.fleet))
+
+
 def find_log(given: Path | None) -> Audit:
     """Return the log that `--file` or the configuration names. Raises CommandError."""
     policy = load_default_config().policy
@@ -101,10 +113,11 @@ def check_exists(log: Audit) -> None:
         raise CommandError(f"No audit log: {_name(log)}", "a server creates it when it starts")
 
 
-def open_reader(log: Audit) -> AuditReader:
+def open_reader(log: Audit, store: AuditStore | None) -> AuditReader:
     """Open a log for reading, which needs no key."""
-    check_exists(log)
-    return AuditReader(Path(log.file), None, Path(log.file))
+    if store is None:
+        check_exists(log)
+    return AuditReader(Path(log.file), None, Path(log.file), store=store)
 
 
 def _name(log: Audit) -> str:
@@ -165,7 +178,7 @@ def query(
 ) -> int:
     """Search records; the oldest is printed first."""
     log = find_log(file)
-    reader = open_reader(log)
+    reader = open_reader(log, find_store(file))
     seen = reader.last_seqs()
     newest = list(reader.records(**filters, newest_first=True, limit=limit + 1))
     for record in reversed(newest[:limit]) if limit else reader.records(**filters):
@@ -198,13 +211,15 @@ def verify(
     """
     log = find_log(file)
     checkpoints_file = None if log.checkpoints is None else Path(log.checkpoints)
-    if not checkpoints_path(Path(log.file), checkpoints_file).is_file():
+    store = find_store(file)
+    if store is None and not checkpoints_path(Path(log.file), checkpoints_file).is_file():
         check_exists(log)
     reader = open_log(
         log.file,
         key_file.expanduser() if key_file else log.key_file,
         log.checkpoints,
         copy=checkpoints.expanduser() if checkpoints else None,
+        store=store,
     )
     total = sum(reader.last_seqs().values())
     with Progress(terminal, "verifying records") as progress:

@@ -137,7 +137,7 @@ def _find_principal(
         terminal.message("note", text)
     elif is_key and auth is not None:
         try:
-            entries = Keys.open(auth.keys, load_default_config().state).read()
+            entries = Keys.open(auth.keys, load_default_config()).read()
         except ConfigurationError as error:
             raise policy.error_from("auth.keys", error) from None
         keys = [key for key in entries if key.name == name]

@@ -35,12 +35,15 @@ from toolcrib.state import sqlite_path
 from toolcrib.state.base import Key, KeyStore, StateUnavailable, run_now
 
 if TYPE_CHECKING:
+    from toolcrib.state.postgresql.database import Database
     from toolcrib.state.sqlite.state import SQLiteState
 
 T = TypeVar("T")
 
 DEFAULT_FILE = "toolcrib.keys.json"
 DEFAULT_LIFETIME = "90d"
+REPLICAS_S = 5.0
+"""How long revoking a key waits for the replicas of a fleet."""
 EXAMPLES = """
 toolcrib keys create ana                          valid for 90 days
 toolcrib keys create ci --scope orders:read --expires 2027-01-01
@@ -67,43 +70,62 @@ def keys() -> None:
     """Create, list and revoke API keys for HTTP callers.
 
     They are kept as hashes: in --file, else where `keys` under [auth] in toolcrib.toml says (a file, or
-    "state" for the database of [state] url), else in toolcrib.keys.json in the current folder.
+    "state" for the database of [state] url or of [fleet]), else in toolcrib.keys.json in the current folder.
     """
 
 
 class Keys:
-    """The keys in a file, or in the database of `[state] url`."""
+    """The keys in a file, in the database of `[state] url`, or in that of a fleet."""
 
-    def __init__(self, store: KeyStore, place: str, state: SQLiteState | None = None) -> None:
+    def __init__(
+        self, store: KeyStore, place: str, state: SQLiteState | None = None, fleet: Database | None = None
+    ) -> None:
         self.store = store
         self.place = place
-        self._state = state
+        self._state = state or fleet
+        self._fleet = fleet
 
     @classmethod
-    def open(cls, keys: Path | str | None, state_url: str | None) -> Keys:
+    def open(cls, keys: Path | str | None, config: Config) -> Keys:
         """Open what `[auth] keys` names. Raises ConfigurationError."""
         if str(keys) != "state":
             path = Path(keys or DEFAULT_FILE)
             return cls(KeyFile(path), str(path))
+        if config.fleet is not None:
+            from toolcrib.fleet.state import open_database  # delayed: loads psycopg
+            from toolcrib.state.postgresql.keys import PostgreSQLKeys
+
+            database, schema = open_database(config.fleet), config.fleet.db_schema
+            return cls(PostgreSQLKeys(database), f"the schema {schema} of PostgreSQL", fleet=database)
         from toolcrib.state.sqlite.state import SQLiteState  # delayed: loads SQLite
 
-        if state_url is None or (database := sqlite_path(state_url)) is None:
+        if config.state is None or (file := sqlite_path(config.state)) is None:
             hint = 'name a database: [state]\n    url = "sqlite:///state.db"'
             raise ConfigurationError("there is no database for keys", key="state.url", hint=hint)
-        state = SQLiteState(database)
-        return cls(state.keys, str(database), state)
+        state = SQLiteState(file)
+        return cls(state.keys, str(file), state)
 
     def run(self, method: Coroutine[Any, Any, T]) -> T:
         """Return the result of a method of the store."""
         return run_now(method) if self._state is None else asyncio.run(self._finish(method, self._state))
 
-    async def _finish(self, method: Coroutine[Any, Any, T], state: SQLiteState) -> T:
+    async def _finish(self, method: Coroutine[Any, Any, T], state: SQLiteState | Database) -> T:
         try:
             return await method
         except StateUnavailable as error:
             raise CommandError(f"Cannot use the keys: {error}") from None
         finally:
             await state.close()
+
+    def wait_for_replicas(self, version: int) -> list[str] | None:
+        """Return the replicas of a fleet that do not know a version of the keys in time; None without a
+        fleet."""
+        if self._fleet is None:
+            return None
+        from toolcrib.fleet.membership import wait_until_known
+
+        late = self.run(wait_until_known(self._fleet, "keys", version, within_s=REPLICAS_S))
+        return [f"{each.process} ({each.facts.get('host')})" for each in late]
 
     def read(self) -> Sequence[Key]:
         found = self.run(self.store.read())
@@ -115,7 +137,7 @@ def _open(given: str | None, config: Config | None = None) -> tuple[Keys, bool]:
     config = config or load_default_config()
     named = None if config.policy is None or config.policy.auth is None else config.policy.auth.keys
     if given is None:
-        return Keys.open(named, config.state), named is not None
+        return Keys.open(named, config), named is not None
     path = Path(given).expanduser()
     is_configured = named is not None and os.path.realpath(named) == os.path.realpath(path)
     return Keys(KeyFile(path), str(path)), is_configured
@@ -216,7 +238,7 @@ def revoke(terminal: Terminal, name: str, file: str | None, as_json: bool) -> in
     if name.startswith(PREFIX) and not is_complete_key(name):
         raise CommandError("Incomplete or mistyped key", "give its name, or the whole key")
     word = hash_secret(name) if name.startswith(PREFIX) else name
-    _, revoked = keys.run(keys.store.revoke(word))
+    version, revoked = keys.run(keys.store.revoke(word))
     if not revoked:
         entries = keys.read()
         if not any(word in (key.name, key.hash, key.id) for key in entries):
@@ -225,16 +247,23 @@ def revoke(terminal: Terminal, name: str, file: str | None, as_json: bool) -> in
             valid = [key.name for key in entries if key.revoked_ms is None]
             hint = suggest(name, valid) or f"{_name(keys)} has no active key"
             raise CommandError(f"Unknown key: {name}", hint)
+    late = keys.wait_for_replicas(version)
     if as_json:
         now_s = time.time()
         shown = [_to_json(key, now_s) for key in revoked]
-        terminal.json({"file": keys.place, "revoked": shown})
+        more = {} if late is None else {"late": late}
+        terminal.json({"file": keys.place, "revoked": shown, **more})
     elif revoked:
         names = " and ".join(f"'{key.name}' ({key.id})" for key in revoked)
-        terminal.message("note", f"revoked {names}; running servers refuse it within a second")
+        when = "running servers refuse it within a second" if late is None else "every replica refuses it"
+        terminal.message("note", f"revoked {names}; {when}" if not late else f"revoked {names}")
     else:
         terminal.message("note", "already revoked")
-    return 0
+    if late:
+        text = f"not confirmed by {', '.join(late)}"
+        hint = "toolcrib fleet status shows them; a replica without PostgreSQL accepts no keys after a minute"
+        terminal.message("warning", text, hint)
+    return 1 if late else 0
 
 
 def _print_created(keys: Keys, key: Key, now_s: float, terminal: Terminal) -> None:

@@ -304,14 +304,12 @@ class Outage(Settings):
     """What a replica does while a shared server is away.
 
     `rate`, `budget` and `concurrency` are about Redis, which counts calls: "local" counts this replica's
-    share of a limit, "deny" refuses calls that have such a limit, "allow" does not count. After
-    `keys_hold_s` without PostgreSQL no API key is accepted.
+    share of a limit, "deny" refuses calls that have such a limit, "allow" does not count.
     """
 
     rate: _OUTAGE = "local"
     budget: _OUTAGE = "local"
     concurrency: _OUTAGE = "local"
-    keys_hold_s: float = setting(60.0, least=1, most=3600)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -90,11 +90,13 @@ def mark_draining(db: Transaction, process: str) -> bool:
 
 
 async def wait_until_known(database: Database, fact: str, version: int, *, within_s: float) -> list[Replica]:
-    """Wait until every live replica reports at least a version. Return those that do not in time."""
+    """Wait until every live replica that reports a fact has at least a version. Return those that do not in
+    time."""
     end_s = time.monotonic() + within_s
     while True:
         replicas = await database.run(read_replicas)
-        late = [each for each in replicas if each.is_live and int(each.facts.get(fact, 0)) < version]
+        knowing = [each for each in replicas if each.is_live and fact in each.facts]
+        late = [each for each in knowing if int(each.facts[fact]) < version]
         if not late or time.monotonic() >= end_s:
             return late
         await asyncio.sleep(POLL_S)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.config.settings import Fleet
 from toolcrib.errors import ConfigurationError
 from toolcrib.fleet.membership import Membership
 from toolcrib.fleet.shares import ShareCounters
 from toolcrib.state import StateHandle
-from toolcrib.state.base import ChangeBus, Counters, KeyValue, TaskStore
+from toolcrib.state.base import AuditStore, ChangeBus, Counters, KeyValue, StateUnavailable, TaskStore
 from toolcrib.state.sealed import SealedBus, SealedTasks, SealedValues, Sealer, derive_key, read_key_file
+
+if TYPE_CHECKING:
+    from toolcrib.state.postgresql.database import Database
 
 _MISSING = "install it: pip install 'toolcrib[fleet]'"
 
@@ -33,6 +38,13 @@ def resolve_reference(reference: str, key: str) -> str:
         return Path(name).read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"cannot read {name}: {error}", key=key) from None
+
+
+def open_database(fleet: Fleet) -> Database:
+    """Return the database of a fleet, for a command. Raise ConfigurationError."""
+    from toolcrib.state.postgresql.database import Database
+
+    return Database(resolve_reference(fleet.postgres, "fleet.postgres"), schema=fleet.db_schema)
 
 
 class FleetState:
@@ -120,6 +132,19 @@ class FleetHandle(StateHandle):
         """Connect. When somebody drains this replica, it ends as at a signal."""
         await self.engine.open()
         self.engine.members.on_drain.append(lambda: os.kill(os.getpid(), signal.SIGTERM))
+
+    @property
+    def audit(self) -> AuditStore:
+        return self.engine.audit
+
+    def note(self, fact: str, version: int) -> None:
+        if self.engine.reports.get(fact) != version:
+            self.engine.reports[fact] = version
+            self._reporting = asyncio.ensure_future(self._report_now())
+
+    async def _report_now(self) -> None:
+        with suppress(StateUnavailable):  # then with the next renewal
+            await self.engine.members.renew()
 
     def report(self) -> dict[str, Any]:
         """Return what `/ready` says about the engines."""

@@ -81,7 +81,7 @@ class PolicyEnforcer:
             from toolcrib.policy.audit import AuditLog  # delayed: loads SQLite
 
             with problems.collecting(), _located(policy, "audit"):
-                self.audit = AuditLog(policy.audit, server=server)
+                self.audit = AuditLog(policy.audit, server=server, store=self.storage.audit)
         if policy.telemetry is not None:
             from toolcrib.policy.telemetry import TelemetryMiddleware
 

@@ -14,7 +14,7 @@ from toolcrib.errors import ConfigurationError
 from toolcrib.state.memory import MemoryBus, MemoryCounters
 
 if TYPE_CHECKING:
-    from toolcrib.state.base import ChangeBus, Counters
+    from toolcrib.state.base import AuditStore, ChangeBus, Counters
     from toolcrib.state.sqlite.state import SQLiteState
 
 MEMORY = "memory:"
@@ -66,6 +66,14 @@ class StateHandle:
     def keys(self) -> tuple[bytes, ...]:
         """What seals ids and states that clients keep; without any, the key of the server."""
         return ()
+
+    @property
+    def audit(self) -> AuditStore | None:
+        """Where audit records of all replicas are; None for those in a file of this machine."""
+        return None
+
+    def note(self, fact: str, version: int) -> None:
+        """Tell the other replicas what this one knows, such as a version of the keys."""
 
     async def open(self) -> None:
         """Connect to what other processes share, if the server cannot start without it."""

@@ -217,15 +217,17 @@ def open_log(
     checkpoints: Path | str | None = None,
     *,
     copy: Path | str | None = None,
+    store: AuditStore | None = None,
 ) -> AuditReader:
     """Open a log, or what the checkpoints say about a deleted one. Raises ConfigurationError.
 
     Key and checkpoints are looked for beside the log unless given. `copy` is a copy of the checkpoints that
-    was kept elsewhere, and is used in addition.
+    was kept elsewhere, and is used in addition. In a fleet `store` has the records, and `path` names only the
+    key and the checkpoints.
     """
     path = Path(path)
     beside = checkpoints_path(path, None if checkpoints is None else Path(checkpoints))
-    if not path.is_file() and (path.exists() or not beside.is_file()):
+    if store is None and not path.is_file() and (path.exists() or not beside.is_file()):
         raise ConfigurationError(NO_LOG, file=str(path))
     key = find_key(path, None if key_file is None else Path(key_file))
     if key is None and key_file is not None:
@@ -233,15 +235,22 @@ def open_log(
     needed = checkpoints if copy is None else copy
     if needed is not None and not Path(needed).is_file():
         raise ConfigurationError("no such checkpoints", file=str(needed), key="audit.checkpoints")
-    return AuditReader(path, key, beside, None if copy is None else Path(copy))
+    return AuditReader(path, key, beside, None if copy is None else Path(copy), store)
 
 
 class AuditReader:
     """Reads one log. Nothing stays open between calls, which raise ConfigurationError and OSError."""
 
-    def __init__(self, path: Path, key: AuditKey | None, checkpoints: Path, copy: Path | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        key: AuditKey | None,
+        checkpoints: Path,
+        copy: Path | None = None,
+        store: AuditStore | None = None,
+    ) -> None:
         self.path = path
-        self._store: AuditStore = SQLiteAudit(path)
+        self._store: AuditStore = store or SQLiteAudit(path)
         self._key = key
         self._checkpoints = checkpoints
         self._copy = copy
@@ -309,7 +318,7 @@ class AuditReader:
         verdict = self._verify(progress)
         if not verdict.is_sound:  # a server may have removed old records meanwhile
             verdict = self._verify(progress)
-        if verdict.is_sound and not self.path.exists():
+        if verdict.is_sound and not verdict.records and not self.path.exists():
             raise ConfigurationError(NO_LOG, file=str(self.path))  # and no checkpoint covers any record
         return verdict
 

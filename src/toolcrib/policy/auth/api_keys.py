@@ -375,7 +375,7 @@ class KeySnapshot:
         self._place = place
         self._now = now
         self._keys: dict[str, tuple[Key, Principal]] = {}
-        self._version = 0
+        self.version = 0
         self._broken_since_s: float | None = None
         self.is_open = False
 
@@ -390,7 +390,7 @@ class KeySnapshot:
     async def refresh(self) -> bool:
         """Read the keys again if they have changed. Returns whether they may differ now."""
         try:
-            found = await self._store.read(0 if self._broken_since_s is not None else self._version)
+            found = await self._store.read(0 if self._broken_since_s is not None else self.version)
         except (ConfigurationError, StateUnavailable) as error:
             return self._handle_failure(error)
         if found is not None:
@@ -413,7 +413,7 @@ class KeySnapshot:
         # The same object for the same principal: it is looked up with every call.
         pairs = [(key, known.get(each, each)) for key, each in zip(keys, principals, strict=True)]
         self._keys = {key.hash: (key, principal) for key, principal in pairs}
-        self._version = version
+        self.version = version
         self._broken_since_s = None
         self.is_open = True
 

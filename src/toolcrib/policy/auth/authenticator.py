@@ -165,6 +165,7 @@ class Authenticator:
         repeated: bytes | None = None,
         workers: int = 1,
         keys: KeyStore | None = None,
+        on_keys: Callable[[int], None] = lambda _: None,
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -174,6 +175,7 @@ class Authenticator:
             self._keys = KeySnapshot(keys or KeyFile(auth.keys, wall=wall), str(auth.keys), now=now)
         # A file is looked at when a request comes, a database in the background.
         self._is_polled = keys is not None
+        self._on_keys = on_keys
         self._refresh_at_s = math.inf if self._keys is None or self._is_polled else -math.inf
         self._known: dict[Sent, tuple[Principal, float]] = {}
         resource = _find_resource(auth, resource)
@@ -203,6 +205,7 @@ class Authenticator:
         fetched in the background: a server does not wait for others to start."""
         if self._keys is not None:
             await self._keys.load()
+            self._on_keys(self._keys.version)
             if not self._is_polled:
                 self._refresh_at_s = self._now() + REFRESH_S
             if not len(self._keys) and not self._issuers and self._without_credentials is not ANONYMOUS:
@@ -245,6 +248,7 @@ class Authenticator:
             await asyncio.sleep(REFRESH_S)
             if await keys.refresh():
                 self._known.clear()
+                self._on_keys(keys.version)
 
     def _check(self, sent: Sent, address: str | None) -> Verdict | Awaitable[Verdict]:
         bearer, key = sent

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -74,6 +75,7 @@ class AuthMiddleware:
                 repeated=REPEATED,
                 workers=self._workers,
                 keys=self._enforcer.storage.engine.keys if auth.keys_in_state else None,
+                on_keys=partial(self._enforcer.storage.note, "keys"),
             )
             await authenticator.open()
         except ConfigurationError as error:
