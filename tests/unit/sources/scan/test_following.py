@@ -99,6 +99,12 @@ CASES = {
         [],
         {"invalid-signature"},
     ),
+    "a namespace that is computed": (
+        "class A(Application):\n    namespace = compute()\n    @tool\n    def m(self) -> int:\n        '''Words.'''\n"
+        "        return 1\n",
+        ["m"],
+        {"guessed-name"},
+    ),
     "a class with its own word for its tools": (
         "from elsewhere import Base\nclass A(Base):\n    @tool\n    def m(self) -> int:\n        '''Words.'''\n"
         "        return 1\n",
