@@ -58,10 +58,6 @@ def test_always_and_never_are_taken_at_their_word() -> None:
     assert shown(harbour(2000, search="never")) == [f"polish_{number}" for number in range(2000)]
 
 
-def test_two_thousand_tools_are_too_many_by_default() -> None:
-    assert shown(harbour(2000)) == PAIR
-
-
 def test_pinned_tools_stay_in_the_list() -> None:
     server = harbour(search="always")
     server.add(polish(98, tags=["brass", PINNED]), polish(99, tags=[PINNED]))

@@ -372,14 +372,6 @@ def test_a_view_is_one_object_for_all_who_see_the_same() -> None:
     assert policy.view(CARLA, TOOLS) is TOOLS
 
 
-def test_forgetting_callers_changes_no_view(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "MAX_CALLERS", 1)
-    policy = make(Rule(deny=["wipe"], who=["key:*"]))
-    seen = policy.view(ANA, TOOLS)
-    assert policy.view(BOB, TOOLS) is seen
-    assert policy.view(ANA, TOOLS) is seen
-
-
 def test_other_tools_make_another_view_and_the_old_ones_are_let_go() -> None:
     policy = make(Rule(deny=["wipe"], who=["key:*"]))
     first = policy.view(ANA, TOOLS)
@@ -428,10 +420,3 @@ def test_it_is_known_whether_two_callers_may_see_different_tools(rules: list[Rul
     policy = make(*rules, roles={"support": ["key:x"]}, scopes={"mail": ["find"]})
     assert policy.depends_on_principal is expected
     assert (policy.view(ANA, TOOLS) is policy.view(CARLA, TOOLS)) is not expected
-
-
-def test_where_callers_do_not_matter_one_view_is_remembered_for_all() -> None:
-    policy = make(Rule(deny=["wipe"]))
-    for caller in (ANA, BOB, CARLA):
-        assert names(policy.view(caller, TOOLS)) == ["find", "refund"]
-    assert list(policy._views["tool"][1]) == [LOCAL]
