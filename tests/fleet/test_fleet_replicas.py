@@ -220,6 +220,34 @@ async def test_without_redis_replicas_count_their_shares_and_say_so(
     assert [(await call).is_error for call in calls].count(False) == 2
 
 
+async def test_a_secret_is_changed_in_steps_that_every_replica_can_read(make: Make, tmp_path: Path) -> None:
+    old, new = SECRET, "n" * 43
+    key_file = tmp_path / "fleet.key"
+    running = await make()
+    key_file.write_text(f"{new}\n{old}\n")
+    with pytest.raises(ConfigurationError, match=f"replica {running.storage.engine.process} on .* has another"):
+        await make()
+    for lines in (f"{old}\n{new}\n", f"{new}\n{old}\n"):
+        key_file.write_text(lines)
+        replaced = await make()
+        await replaced.call("keep", text=lines)
+        assert (await running.call("recall")).text == lines
+        await running.stop()
+        running = replaced
+    key_file.write_text(new)
+    assert (await (await make()).call("recall")).text == lines
+
+
+async def test_a_key_file_that_others_do_not_have_is_an_error(make: Make, tmp_path: Path) -> None:
+    engine = (await make()).storage.engine
+    (tmp_path / "fleet.key").write_text("x" * 43)
+    with pytest.raises(ConfigurationError, match="has another secret") as caught:
+        await make()
+    assert "the same file on all replicas" in str(caught.value.hint)
+    await engine.members.renew()
+    assert list(engine.members.live) == [engine.process]
+
+
 async def test_without_the_tables_it_does_not_start_and_says_what_to_run(make: Make) -> None:
     fleet = (await make()).settings.fleet
     other = make_server(Fleet(postgres="env:POSTGRES", redis="env:REDIS", key_file=fleet.key_file))

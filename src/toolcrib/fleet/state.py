@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.config.settings import Fleet
 from toolcrib.errors import ConfigurationError
-from toolcrib.fleet.membership import Membership
+from toolcrib.fleet.membership import Membership, read_replicas
 from toolcrib.fleet.shares import ShareCounters
 from toolcrib.state import StateHandle
 from toolcrib.state.base import AuditStore, ChangeBus, Counters, KeyValue, StateUnavailable, TaskStore
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from toolcrib.state.postgresql.database import Database
 
 _MISSING = "install it: pip install 'toolcrib[fleet]'"
+_SAME_FILE = "use the same file on all replicas; add a new secret below the old one on all of them first"
 
 
 def resolve_reference(reference: str, key: str) -> str:
@@ -74,7 +75,7 @@ class FleetState:
         )
         postgres = resolve_reference(fleet.postgres, "fleet.postgres")
         self.database = Database(postgres, schema=fleet.db_schema, process=self.process)
-        self.reports: dict[str, Any] = {}
+        self.reports: dict[str, Any] = {"secrets": [derive_key(each, "name")[:4].hex() for each in self.secrets]}
         """What this replica tells the others about itself, such as the version of the keys that it knows."""
         self.members = Membership(self.database, self._facts)
         alone = ShareCounters(
@@ -101,6 +102,12 @@ class FleetState:
         await self.redis.open()
         await self.database.open()
         await self.members.renew()
+        own = self.reports["secrets"]
+        for each in await self.database.run(read_replicas):
+            other = each.facts.get("secrets", own)
+            if each.is_live and not each.is_draining and (own[0] not in other or other[0] not in own):
+                problem = f"replica {each.process} on {each.facts.get('host')} has another secret"
+                raise ConfigurationError(problem, key="fleet.key_file", hint=_SAME_FILE)
 
     async def close(self) -> None:
         await self.audit.close()
