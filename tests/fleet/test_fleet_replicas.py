@@ -225,7 +225,9 @@ async def test_a_secret_is_changed_in_steps_that_every_replica_can_read(make: Ma
     key_file = tmp_path / "fleet.key"
     running = await make()
     key_file.write_text(f"{new}\n{old}\n")
-    with pytest.raises(ConfigurationError, match=f"replica {running.storage.engine.process} on .* has another"):
+    with pytest.raises(
+        ConfigurationError, match=f"replica {running.storage.engine.process} on .* has another"
+    ):
         await make()
     for lines in (f"{old}\n{new}\n", f"{new}\n{old}\n"):
         key_file.write_text(lines)

@@ -75,7 +75,9 @@ class FleetState:
         )
         postgres = resolve_reference(fleet.postgres, "fleet.postgres")
         self.database = Database(postgres, schema=fleet.db_schema, process=self.process)
-        self.reports: dict[str, Any] = {"secrets": [derive_key(each, "name")[:4].hex() for each in self.secrets]}
+        self.reports: dict[str, Any] = {
+            "secrets": [derive_key(each, "name")[:4].hex() for each in self.secrets]
+        }
         """What this replica tells the others about itself, such as the version of the keys that it knows."""
         self.members = Membership(self.database, self._facts)
         alone = ShareCounters(
