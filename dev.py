@@ -3,7 +3,7 @@
     python dev.py demo     check, list, call and serve the sample tools
     python dev.py test     formatter, linter with security rules, types, layers and the everyday tests
     python dev.py conformance    the official conformance suite and the official clients
-    python dev.py reliability    hostile input, crashes, kills and floods, in their short form
+    python dev.py reliability    hostile input, crashes, kills, floods and outages, in their short form
     python dev.py soak     the long suites
     python dev.py lowest   the lowest version of every dependency, and toolcrib beside other packages
     python dev.py matrix   every supported version of mcp and fastmcp, and servers from PyPI
@@ -42,7 +42,9 @@ WORKERS = ("-n", "3", "--dist", "loadgroup")
 CONFORMANCE = "tests/conformance"
 RELIABILITY = "tests/reliability"
 RELEASE = "tests/release"
-APART = (CONFORMANCE, RELIABILITY, RELEASE)
+OUTAGES = tuple(f"tests/fleet/test_fleet_{name}.py" for name in ("chaos", "failover", "partitions"))
+"""They start many servers, and measure how fast replicas notice what is gone."""
+APART = (CONFORMANCE, RELIABILITY, RELEASE, *OUTAGES)
 """Tests with a command of their own."""
 PATIENT = ("-o", "faulthandler_timeout=900")
 """For suites with tests that take longer than pyproject.toml allows."""
@@ -188,6 +190,7 @@ def conformance(bin_: Path, *arguments: str) -> None:
 def reliability(bin_: Path, *arguments: str) -> None:
     pytest = [str(bin_ / "pytest"), *PATIENT]
     run([*pytest, *COSTS, *arguments])
+    run([*pytest, *OUTAGES, *arguments])
     apart = [f"--ignore={path}" for path in COSTS]
     run([*pytest, *WORKERS, RELIABILITY, *apart, *arguments])
 
@@ -221,6 +224,7 @@ def soak(bin_: Path, *arguments: str) -> None:
         [*pytest, "tests/reliability", "tests/wire", "tests/market", "tests/unit/catalog", *arguments], **long
     )
     run([*pytest, "-m", "long", "tests/unit", "tests/conformance", *arguments], **long)
+    run([*pytest, "-o", "faulthandler_timeout=7200", "tests/fleet", *arguments], **long)
     matrix(bin_, *arguments)
     release(bin_)
 
