@@ -57,16 +57,15 @@ class Library:
 
     def file(self, path: Path) -> SourceFile:
         """Return a file by its resolved path. Raise SourceError, each time the same, if it is unreadable."""
-        found = self.files.get(path)
-        if found is None:
-            found = self.files[path] = self._read(path)
+        if path not in self.files:
+            try:
+                self.files[path] = self._read(path)
+            except SourceError as error:
+                self.files[path] = error
+        found = self.files[path]
         if isinstance(found, SourceError):
             raise found
         return found
-
-    def holds(self, path: Path) -> bool:
-        """Return whether a resolved path is in what may be read."""
-        return any(place in self._areas for place in (path, *path.parents))
 
     def forget(self) -> None:
         """Let go of all trees. Scopes and files refer to each other, and finding that out takes the garbage
@@ -77,17 +76,14 @@ class Library:
                     vars(scope).clear()
                 vars(file).clear()
 
-    def _read(self, path: Path) -> SourceFile | SourceError:
+    def _read(self, path: Path) -> SourceFile:
         base, parts = self._package_of(path.parent / "__init__.py")
         if path.stem != "__init__":
             parts = [*parts, path.stem]
-        try:
-            text = read_text(path)
-            tree = parse_text(text, path)
-            check_compiles(tree, text, path)
-            return SourceFile(path, ".".join(parts) or path.parent.name, base, tree, text)
-        except SourceError as error:
-            return error
+        text = read_text(path)
+        tree = parse_text(text, path)
+        check_compiles(tree, text, path)
+        return SourceFile(path, ".".join(parts) or path.parent.name, base, tree, text)
 
     def module(self, name: str, near: SourceFile | None, level: int = 0) -> SourceFile | None:
         """Return the file behind a dotted name that a file imports; None where none may be read. Relative
@@ -129,7 +125,8 @@ class Library:
 
     def _permitted(self, path: str) -> Path | None:
         real = resolve(Path(path))
-        return real if real.is_file() and self.holds(real) else None
+        is_inside = any(place in self._areas for place in (real, *real.parents))
+        return real if is_inside and real.is_file() else None
 
 
 def _area(root: Path) -> Path:

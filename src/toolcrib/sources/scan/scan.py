@@ -339,17 +339,19 @@ class _Scanner:
             if config.namespace is not None or config.switches:
                 changed = collect(group.tools, namespace=config.namespace, switches=config.switches)
                 group.tools = changed.everything
-            keyed = [((self._origin(tool), tool.reference, tool.version), tool) for tool in group.tools]
-            group.tools = [tool for key, tool in keyed if seen.setdefault(key, tool) is tool]
+            origins = [self.maker.note(tool.origin).key or id(tool.origin) for tool in group.tools]
+            keyed = zip(origins, group.tools, strict=True)
+            group.tools = [
+                tool
+                for origin, tool in keyed
+                if seen.setdefault((origin, tool.reference, tool.version), tool) is tool
+            ]
         chosen, findings = config.choose([tool for group in groups for tool in group.tools])
         self.findings += findings
         kept = set(map(id, chosen))
         for group in groups:
             group.tools = [tool for tool in group.tools if id(tool) in kept]
         return [group for group in groups if group.tools]
-
-    def _origin(self, tool: Component) -> Any:
-        return self.maker.note(tool.origin).key or id(tool.origin)
 
     def _register(self, group: Group) -> Iterator[tuple[Component, bool]]:
         """Yield the tools of a group under the names they would have, and whether each is listed."""
