@@ -11,6 +11,7 @@ import ast
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -273,7 +274,7 @@ def find_tools(module: ModuleType) -> ModuleContent:
         text = f"{HANDLER_TABLE} must be a dict, got {type(handlers).__name__}"
         content.findings.append(Finding("table-mismatch", "error", text, file=_file_of(module)))
     tables = {GROUP, HANDLER_TABLE, *DEFINITION_TABLES}
-    imports = _Imports(module)
+    imported = cache(partial(_imported_names, module))
     instances: set[type] = set()
     classes: list[type] = []
     for name, value in list(members.items()):
@@ -282,7 +283,7 @@ def find_tools(module: ModuleType) -> ModuleContent:
         if isinstance(value, type):
             if value.__module__ == module.__name__ and _is_concrete(value):
                 classes.append(value)
-        elif _is_server(value) or (_is_tool(value) and not imports.include(name, value)):
+        elif _is_server(value) or (_is_tool(value) and not _is_imported(module, name, value, imported)):
             content.objects.append(value)
             instances.add(type(value))
         elif is_low_level(value) and not any(_is_inside(value, other) for other in members.values()):
@@ -366,25 +367,16 @@ def _add_class(content: ModuleContent, cls: type) -> None:
 # --- imported names ----------------------------------------------------------------------------------
 
 
-class _Imports:
-    """The names that a module imports, found in its source, or else by `__module__`."""
-
-    def __init__(self, module: ModuleType) -> None:
-        self._module = module
-        self._public = set(getattr(module, "__all__", ()))
-        self._imported: set[str] | None = None
-
-    def include(self, name: str, value: Any) -> bool:
-        if name in self._public:
-            return False
-        if self._imported is None:
-            self._imported = _imported_names(self._module)
-        if "*" in self._imported:
-            try:
-                return bool(getattr(value, "__module__", None) != self._module.__name__)
-            except Exception:
-                return True
-        return name in self._imported
+def _is_imported(module: ModuleType, name: str, value: Any, imported: Callable[[], set[str]]) -> bool:
+    """Return whether a module has a value by an import: by its source, or else by `__module__`."""
+    if name in getattr(module, "__all__", ()):
+        return False
+    if "*" not in imported():
+        return name in imported()
+    try:
+        return bool(getattr(value, "__module__", None) != module.__name__)
+    except Exception:
+        return True
 
 
 def _imported_names(module: ModuleType) -> set[str]:
