@@ -225,6 +225,39 @@ def test_the_records_of_all_replicas_are_one_log(site: Site, guarded: list[Servi
     assert not (site.folder / "audit.db").exists()
 
 
+def test_every_machine_keeps_the_log_with_checkpoints_of_its_own(
+    site: Site, guarded: list[Serving], tmp_path_factory: pytest.TempPathFactory, postgresql_server: Server
+) -> None:
+    import psycopg
+
+    other = Site(tmp_path_factory.mktemp("other"), site.variables)
+    for name in ("tools.py", "toolcrib.toml", "fleet.key", "audit.db.key"):
+        (other.folder / name).write_bytes((site.folder / name).read_bytes())
+        (other.folder / name).chmod(0o600)
+    key = json.loads(command(site, "keys", "create", "ana", "--json").stdout)["secret"]
+    with Serving(cwd=other.folder, **other.variables) as third:
+        for served in (*guarded, third):
+            wait_until(lambda served=served: add(served, key) == 200, lambda served=served: served.errors)
+    with psycopg.connect(postgresql_server.url) as database:
+        (schema,) = (
+            line for line in (site.folder / "toolcrib.toml").read_text().splitlines() if "schema" in line
+        )
+        table = f'"{schema.partition(" = ")[2].strip(chr(34))}".audit_record'
+        for each in (site, other):
+            assert command(each, "audit", "verify").returncode == 0
+        database.execute(f"DELETE FROM {table} WHERE seq = 1")
+        database.commit()
+    for each in (site, other):
+        done = command(each, "audit", "verify")
+        assert (done.returncode, b"NOT valid" in done.stdout) == (1, True)
+        settings = each.folder / "toolcrib.toml"
+        settings.write_text(settings.read_text() + "keep_days = 90\n")  # so a replica may have removed it
+        done = command(each, "audit", "verify")
+        assert done.returncode == 0, done.stdout
+    with Serving(cwd=other.folder, **other.variables) as third:
+        wait_until(lambda: add(third, key) == 200, lambda: third.errors)
+
+
 def test_a_record_that_was_changed_in_the_database_is_found(
     site: Site, guarded: list[Serving], postgresql_server: Server
 ) -> None:

@@ -220,6 +220,7 @@ def verify(
         log.checkpoints,
         copy=checkpoints.expanduser() if checkpoints else None,
         store=store,
+        may_begin_late=store is not None and log.removes_records,
     )
     total = sum(reader.last_seqs().values())
     with Progress(terminal, "verifying records") as progress:

@@ -266,6 +266,10 @@ class Audit(Settings):
     keep_days: int | None = setting(None, least=1, most=36_500)
     keep_records: int | None = setting(None, least=1_000, most=MAX_COUNT)
 
+    @property
+    def removes_records(self) -> bool:
+        return self.keep_days is not None or self.keep_records is not None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tasks(Settings):

@@ -92,12 +92,19 @@ class Verifier:
     """Checks the records of streams from first to last."""
 
     def __init__(
-        self, checkpoints: Checkpoints, *, is_keyed: bool = True, must_be_sealed: bool = False
+        self,
+        checkpoints: Checkpoints,
+        *,
+        is_keyed: bool = True,
+        must_be_sealed: bool = False,
+        may_begin_late: bool = False,
     ) -> None:
-        """With `must_be_sealed`, minutes of work without a checkpoint are a problem, too."""
+        """With `must_be_sealed`, minutes of work without a checkpoint are a problem, too. With
+        `may_begin_late`, another machine of a fleet may have removed the oldest records of any stream."""
         self._checkpoints = checkpoints
         self._is_keyed = is_keyed
         self._must_be_sealed = must_be_sealed
+        self._may_begin_late = may_begin_late
         self._problems: list[Problem] = []
         self._records = self._checked = self._unsealed = 0
         for problem in checkpoints.problems:
@@ -139,7 +146,7 @@ class Verifier:
         head = Head(after, UNKNOWN) if after else self._checkpoints.pruned.get(stream, NO_RECORD)
         async with aclosing(store.lines(stream, after)) as records:
             async for record in records:
-                if is_first and record.seq <= head.seq:
+                if is_first and (record.seq <= head.seq or self._may_begin_late):
                     # Of what was to be removed, the last record stays, and more if a server was killed.
                     head = Head(record.seq - 1, UNKNOWN if record.seq > 1 else NO_RECORD.hash)
                 is_first = False
@@ -218,12 +225,13 @@ def open_log(
     *,
     copy: Path | str | None = None,
     store: AuditStore | None = None,
+    may_begin_late: bool = False,
 ) -> AuditReader:
     """Open a log, or what the checkpoints say about a deleted one. Raises ConfigurationError.
 
     Key and checkpoints are looked for beside the log unless given. `copy` is a copy of the checkpoints that
-    was kept elsewhere, and is used in addition. In a fleet `store` has the records, and `path` names only the
-    key and the checkpoints.
+    was kept elsewhere, and is used in addition. In a fleet `store` has the records, `path` names only the key
+    and the checkpoints of this machine, and with `may_begin_late` other machines may remove old records.
     """
     path = Path(path)
     beside = checkpoints_path(path, None if checkpoints is None else Path(checkpoints))
@@ -235,7 +243,7 @@ def open_log(
     needed = checkpoints if copy is None else copy
     if needed is not None and not Path(needed).is_file():
         raise ConfigurationError("no such checkpoints", file=str(needed), key="audit.checkpoints")
-    return AuditReader(path, key, beside, None if copy is None else Path(copy), store)
+    return AuditReader(path, key, beside, None if copy is None else Path(copy), store, may_begin_late)
 
 
 class AuditReader:
@@ -248,8 +256,11 @@ class AuditReader:
         checkpoints: Path,
         copy: Path | None = None,
         store: AuditStore | None = None,
+        may_begin_late: bool = False,
     ) -> None:
         self.path = path
+        self._is_file = store is None
+        self._may_begin_late = may_begin_late
         self._store: AuditStore = store or SQLiteAudit(path)
         self._key = key
         self._checkpoints = checkpoints
@@ -324,11 +335,17 @@ class AuditReader:
 
     def _verify(self, progress: Callable[[int], None] | None) -> Verdict:
         checkpoints = read_checkpoints(self._checkpoints, self._key)  # first: never ahead of the records
-        has_checkpoints = bool(checkpoints.lines)
+        # The checkpoints of other machines, which cover what their replicas write, are not here.
+        must_be_sealed = bool(checkpoints.lines) and self._is_file
         if self._copy is not None:
             checkpoints.compare(read_checkpoints(self._copy, self._key, is_copy=True))
         is_keyed = self._key is not None
-        verifier = Verifier(checkpoints, is_keyed=is_keyed, must_be_sealed=has_checkpoints)
+        verifier = Verifier(
+            checkpoints,
+            is_keyed=is_keyed,
+            must_be_sealed=must_be_sealed,
+            may_begin_late=self._may_begin_late,
+        )
         return self._run(verifier.run(self._store, progress))
 
 

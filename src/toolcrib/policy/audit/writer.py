@@ -227,9 +227,10 @@ class RecordWriter:
         if checkpoints.problems:
             return FOREIGN_CHECKPOINTS
         if not checkpoints.lines:
-            if heads:
+            if heads and self._local is not None:
                 return NO_CHECKPOINT
-            self._file.add(self._time(), {})  # a log without any has lost them
+            # In a fleet the records are those of other machines. A log in a file without any has lost them.
+            self._file.add(self._time(), {})
             return None
         if self._written.seq:  # known without a checkpoint
             checkpoints.expect(self._stream, self._written)
@@ -239,7 +240,7 @@ class RecordWriter:
         )
         changed = {stream for stream in (*heads, *sealed) if heads.get(stream) != sealed.get(stream)}
         after = {stream: max(0, sealed.get(stream, NO_RECORD).seq - 1) for stream in changed}
-        verifier = Verifier(checkpoints)
+        verifier = Verifier(checkpoints, may_begin_late=self._local is None and self._options.removes_records)
         verdict = self._run(verifier.run(self._store, after=after if kept > FULL_CHECK_RECORDS else None))
         if verdict.problems:
             return verdict.problems[0].words
@@ -379,7 +380,7 @@ class RecordWriter:
         interval_s = MIN_CHECKPOINT_S if unsealed >= CHECKPOINT_RECORDS else CHECKPOINT_S
         if unsealed > 0 and now - self._sealed_at >= interval_s:
             self._seal()
-        if self._options.keep_days is not None or self._options.keep_records is not None:
+        if self._options.removes_records:
             if now - self._retained_at >= RETENTION_S and not self._remove_old():
                 self._retained_at = now
             due.append(self._retained_at + RETENTION_S)

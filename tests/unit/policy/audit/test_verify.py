@@ -26,6 +26,7 @@ from toolcrib.policy.audit import Problem, open_log
 from toolcrib.policy.audit.reader import MAX_PROBLEMS
 from toolcrib.policy.audit.record import encode_entry
 from toolcrib.policy.audit.writer import RecordWriter
+from toolcrib.state.sqlite.audit import SQLiteAudit
 
 Lines = list[bytes]
 
@@ -249,6 +250,17 @@ def test_minutes_of_work_without_a_checkpoint_are_a_problem(
     writer.write([encode_entry(NOON + at, {"kind": kind}) for at, kind in facts])
     writer.release()
     assert verify(tmp_path / "audit.db").is_sound is is_sound
+
+
+def test_minutes_without_a_checkpoint_of_this_machine_are_normal_in_a_fleet(tmp_path: Path) -> None:
+    path = tmp_path / "audit.db"
+    writer = make_writer(path)
+    writer.start()
+    writer.write([encode_entry(NOON + 60 * minute, {"kind": "call"}) for minute in range(10)])
+    writer.release()
+    assert not verify(path).is_sound
+    verdict = open_log(path, store=SQLiteAudit(path)).verify()
+    assert (verdict.is_sound, verdict.unsealed) == (True, 10)
 
 
 def test_no_two_logs_begin_alike(tmp_path: Path) -> None:
