@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -276,3 +278,25 @@ def test_a_record_that_was_changed_in_the_database_is_found(
     done = command(site, "audit", "verify")
     assert done.returncode == 1
     assert b"NOT valid" in done.stdout
+
+
+@pytest.mark.parametrize("words", [["fleet", "status"], ["keys", "list"], ["serve", "--port", "0"]])
+def test_without_the_extra_it_is_named(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "toolcrib.toml").write_text(
+        '[server]\ntargets = ["toolcrib.samples"]\n[fleet]\npostgres = "env:HOME"\nredis = "env:HOME"\n'
+        'key_file = "x"\n[auth]\nkeys = "state"\n'
+    )
+    blocked = "import sys; sys.modules.update(psycopg=None, cryptography=None); from toolcrib.cli import main"
+    command = [sys.executable, "-c", f"{blocked}; main()", *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60)
+    assert done.returncode != 0
+    assert b"a fleet needs" in done.stderr
+    assert b"pip install 'toolcrib[fleet]'" in done.stderr
+
+
+def test_the_help_needs_no_extra(tmp_path: Path) -> None:
+    blocked = "import sys; sys.modules.update(psycopg=None, cryptography=None); from toolcrib.cli import main"
+    for words in (["--help"], ["fleet", "--help"]):
+        command = [sys.executable, "-c", f"{blocked}; main()", *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60)
+        assert (done.returncode, b"fleet" in done.stdout) == (0, True), done.stderr

@@ -89,9 +89,11 @@ def find_store(given: Path | None) -> AuditStore | None:
     if given is not None or config.fleet is None or config.policy is None or config.policy.audit is None:
         return None
     from toolcrib.fleet.state import open_database  # delayed: most logs are files
-    from toolcrib.state.postgresql.audit import PostgreSQLAudit
 
-    return PostgreSQLAudit(open_database(config.fleet))
+    database = open_database(config.fleet)
+    from toolcrib.state.postgresql.audit import PostgreSQLAudit  # an extra, which is there
+
+    return PostgreSQLAudit(database)
 
 
 def find_log(given: Path | None) -> Audit:

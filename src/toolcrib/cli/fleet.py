@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,9 +14,11 @@ from toolcrib.cli.text import STATE_STYLES, count, format_time, suggest
 from toolcrib.config import FILE_NAME, load_default_config
 from toolcrib.config.settings import Fleet
 from toolcrib.fleet.membership import Replica, mark_draining, read_replicas
-from toolcrib.fleet.state import resolve_reference
+from toolcrib.fleet.state import open_database, requiring_drivers, resolve_reference
 from toolcrib.state.base import StateUnavailable
-from toolcrib.state.postgresql.database import Database, Transaction, check_schema, migrate
+
+if TYPE_CHECKING:
+    from toolcrib.state.postgresql.database import Transaction
 
 EXAMPLES = """
 toolcrib fleet migrate           create or update the tables
@@ -61,6 +63,8 @@ def migrate_tables(terminal: Terminal, as_json: bool) -> int:
     Any number of replicas may be running. They refuse to start with tables that are too old or too new.
     """
     settings = _find_fleet()
+    with requiring_drivers():
+        from toolcrib.state.postgresql.database import migrate  # delayed: an extra
     try:
         applied = migrate(resolve_reference(settings.postgres, "fleet.postgres"), settings.db_schema)
     except StateUnavailable as error:
@@ -114,15 +118,14 @@ def drain(terminal: Terminal, replica: str, as_json: bool) -> int:
 
 def _run(act: Any) -> Any:
     """Return the result of a function of a transaction."""
-    settings = _find_fleet()
+    database = open_database(_find_fleet())
+    from toolcrib.state.postgresql.database import check_schema  # delayed: an extra, which is there
 
     def check_and_act(db: Transaction) -> Any:
         check_schema(db)
         return act(db)
 
     async def run() -> Any:
-        postgres = resolve_reference(settings.postgres, "fleet.postgres")
-        database = Database(postgres, schema=settings.db_schema)
         try:
             return await database.run(check_and_act)
         except StateUnavailable as error:

@@ -92,10 +92,11 @@ class Keys:
             path = Path(keys or DEFAULT_FILE)
             return cls(KeyFile(path), str(path))
         if config.fleet is not None:
-            from toolcrib.fleet.state import open_database  # delayed: loads psycopg
-            from toolcrib.state.postgresql.keys import PostgreSQLKeys
+            from toolcrib.fleet.state import open_database  # delayed: few servers are replicas
 
             database, schema = open_database(config.fleet), config.fleet.db_schema
+            from toolcrib.state.postgresql.keys import PostgreSQLKeys  # an extra, which is there
+
             return cls(PostgreSQLKeys(database), f"the schema {schema} of PostgreSQL", fleet=database)
         from toolcrib.state.sqlite.state import SQLiteState  # delayed: loads SQLite
 

@@ -10,11 +10,13 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolcrib import __version__
-from toolcrib.state.postgresql.database import Database, Transaction
 from toolcrib.validation import codec
+
+if TYPE_CHECKING:
+    from toolcrib.state.postgresql.database import Database, Transaction
 
 LIVE_MS = 10_000
 FORGET_MS = 3_600_000

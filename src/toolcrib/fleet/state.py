@@ -6,8 +6,8 @@ import asyncio
 import os
 import secrets
 import signal
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,6 @@ from toolcrib.fleet.membership import Membership, read_replicas
 from toolcrib.fleet.shares import ShareCounters
 from toolcrib.state import StateHandle
 from toolcrib.state.base import AuditStore, ChangeBus, Counters, KeyValue, StateUnavailable, TaskStore
-from toolcrib.state.sealed import SealedBus, SealedTasks, SealedValues, Sealer, derive_key, read_key_file
 
 if TYPE_CHECKING:
     from toolcrib.state.postgresql.database import Database
@@ -41,9 +40,19 @@ def resolve_reference(reference: str, key: str) -> str:
         raise ConfigurationError(f"cannot read {name}: {error}", key=key) from None
 
 
+@contextmanager
+def requiring_drivers() -> Iterator[None]:
+    """Raise ConfigurationError where a package of the extra is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(f"a fleet needs {error.name}", key="fleet", hint=_MISSING) from None
+
+
 def open_database(fleet: Fleet) -> Database:
     """Return the database of a fleet, for a command. Raise ConfigurationError."""
-    from toolcrib.state.postgresql.database import Database
+    with requiring_drivers():
+        from toolcrib.state.postgresql.database import Database
 
     return Database(resolve_reference(fleet.postgres, "fleet.postgres"), schema=fleet.db_schema)
 
@@ -52,7 +61,8 @@ class FleetState:
     """All shared state of one replica. `process` owns its leases, tasks and streams."""
 
     def __init__(self, fleet: Fleet) -> None:
-        try:
+        with requiring_drivers():
+            from toolcrib.state import sealed
             from toolcrib.state.postgresql.audit import PostgreSQLAudit
             from toolcrib.state.postgresql.budgets import BudgetCopies
             from toolcrib.state.postgresql.database import Database
@@ -62,11 +72,11 @@ class FleetState:
             from toolcrib.state.redis.bus import RedisBus
             from toolcrib.state.redis.counters import RedisCounters
             from toolcrib.state.redis.server import Redis
-        except ModuleNotFoundError as error:
-            raise ConfigurationError(f"a fleet needs {error.name}", key="fleet", hint=_MISSING) from None
         self.fleet = fleet
         self.process = secrets.token_hex(8)
-        self.secrets = read_key_file(Path(fleet.key_file))
+        found = sealed.read_key_file(Path(fleet.key_file))
+        self.client_keys = tuple(sealed.derive_key(each, "clients") for each in found)
+        """What seals what clients keep: sessions, and the state of calls that wait for answers."""
         self.redis = Redis(
             resolve_reference(fleet.redis, "fleet.redis"),
             fleet.name,
@@ -76,7 +86,7 @@ class FleetState:
         postgres = resolve_reference(fleet.postgres, "fleet.postgres")
         self.database = Database(postgres, schema=fleet.db_schema, process=self.process)
         self.reports: dict[str, Any] = {
-            "secrets": [derive_key(each, "name")[:4].hex() for each in self.secrets]
+            "secrets": [sealed.derive_key(each, "name")[:4].hex() for each in found]
         }
         """What this replica tells the others about itself, such as the version of the keys that it knows."""
         self.members = Membership(self.database, self._facts)
@@ -85,9 +95,10 @@ class FleetState:
         )
         self.counters: Counters = (counters := RedisCounters(self.redis, alone))
         counters.on_empty = BudgetCopies(self.database, counters).restore
-        self.bus: ChangeBus = SealedBus(RedisBus(self.redis), Sealer(self.secrets, "notices"))
-        self.tasks: TaskStore = SealedTasks(PostgreSQLTasks(self.database), Sealer(self.secrets, "tasks"))
-        self.values: KeyValue = SealedValues(PostgreSQLValues(self.database), Sealer(self.secrets, "values"))
+        self.bus: ChangeBus = sealed.SealedBus(RedisBus(self.redis), sealed.Sealer(found, "notices"))
+        tasks, values = PostgreSQLTasks(self.database), PostgreSQLValues(self.database)
+        self.tasks: TaskStore = sealed.SealedTasks(tasks, sealed.Sealer(found, "tasks"))
+        self.values: KeyValue = sealed.SealedValues(values, sealed.Sealer(found, "values"))
         self.keys = PostgreSQLKeys(self.database)
         self.audit = PostgreSQLAudit(self.database)
 
@@ -134,8 +145,7 @@ class FleetHandle(StateHandle):
 
     @property
     def keys(self) -> tuple[bytes, ...]:
-        """The secrets that seal what clients keep: sessions, and the state of calls that wait for answers."""
-        return tuple(derive_key(secret, "clients") for secret in self.engine.secrets)
+        return self.engine.client_keys
 
     async def open(self) -> None:
         """Connect. When somebody drains this replica, it ends as at a signal."""
