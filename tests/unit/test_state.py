@@ -187,6 +187,18 @@ async def test_the_state_of_a_principal_outlives_the_server(tmp_path: Path) -> N
             assert (await client.call("count")).text == expected
 
 
+async def test_a_caller_learns_that_the_state_is_away(tmp_path: Path) -> None:
+    async with counting(state=f"sqlite:///{tmp_path}/state.db") as server, server.connect() as client:
+        assert (await client.call("count")).text == "1 1"
+        for file in tmp_path.glob("state.db*"):
+            file.unlink()
+        (tmp_path / "state.db").write_text("of another program" * 1000)
+        for tool in ("count", "count_on_a_thread"):
+            result = await client.call(tool)
+            assert result.is_error
+            assert "failed: its state is not available now, try again later (reference" in result.text
+
+
 async def test_json_values_are_kept_and_others_are_refused() -> None:
     async with counting() as server, server.connect() as client:
         for value in ({"a": [1, 2.5, None]}, ["text"], 0, False):

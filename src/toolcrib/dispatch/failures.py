@@ -29,6 +29,7 @@ from toolcrib.errors import (
     ToolCrashedError,
 )
 from toolcrib.logs import describe_error, escape, format_trace, package_filter
+from toolcrib.state.base import StateUnavailable
 from toolcrib.state.rate_limit import LogLimiter
 
 if TYPE_CHECKING:
@@ -241,6 +242,9 @@ def _explain(
     misuse = find_misuse(cause)
     if misuse is not None:
         return ContextError(f"{plan.tool.label} has an error: {misuse} (reference {reference}).")
+    if isinstance(cause, StateUnavailable):
+        text = f"{plan.tool.label} failed: its state is not available now, try again later"
+        return ToolCrashedError(f"{text} (reference {reference}).")
     if isinstance(error, DefinitionError):
         hint = (error.hint if error.tool == plan.tool.name else None) or "see the log of the server"
         text = f"{plan.tool.label} cannot run as it is defined: {hint} (reference {reference})."
