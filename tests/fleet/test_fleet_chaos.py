@@ -246,9 +246,12 @@ async def test_a_rolling_upgrade_fails_no_call(fleet: Fleet) -> None:
             await load.pass_calls(50)
     assert load.failures == []
     assert {str(replica.pid) for replica in fleet.replicas} == set(load.answers)
-    assert {each["pid"] for each in fleet.status() if each["state"] == "live"} == {
-        replica.pid for replica in fleet.replicas[3:]
-    }
+    serving = {replica.pid for replica in fleet.replicas[3:]}
+
+    async def is_known() -> bool:
+        return {each["pid"] for each in fleet.status() if each["state"] == "live"} == serving
+
+    await until(is_known, LEASE_S + 10)
 
 
 @pytest.mark.parametrize("offset_s", [3600, pytest.param(-3600, marks=pytest.mark.long)])

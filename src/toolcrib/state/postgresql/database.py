@@ -40,7 +40,7 @@ WAIT_S = 5.0
 """How long a request waits for the thread."""
 CONNECT_S = 2
 BEAT_S = 2.0
-CLOSE_S = 2.0
+CLOSE_S = 5.0
 _CONFLICTS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 _MOST_TRIES = 3
 _MIGRATE = "toolcrib fleet migrate"
