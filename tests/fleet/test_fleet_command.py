@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import urllib.request
@@ -125,7 +126,9 @@ def test_the_status_names_every_replica_and_how_it_works(site: Site, replicas: l
     assert {each["pid"] for each in found} == {served.process.pid for served in replicas}
     assert {each["state"] for each in found} == {"live"}
     assert found[0]["modes"] == {"redis": "shared", "postgres": "shared"}
+    assert 0 <= found[0]["seen_ms_ago"] < 10_000
     shown = site.run("status")
+    assert len(re.findall(rb"  [0-9-]{10} [0-9]{2}:[0-9]{2}  [0-9.]+ s ago  ", shown.stdout)) == 2
     assert shown.stdout.count(b"redis shared, postgres shared") == 2
     assert b"2 live replicas" in shown.stderr
     url = replicas[1].address.replace("/mcp", "/ready")

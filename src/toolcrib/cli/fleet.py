@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -150,7 +151,7 @@ def _row(replica: Replica) -> tuple[str, ...]:
         str(facts.get("host", "-")),
         str(facts.get("pid", "-")),
         str(facts.get("version", "-")),
-        format_time(facts["started_ms"] / 1000) if "started_ms" in facts else "-",
+        format_time(facts["started_ms"] / 1000, time.time()) if "started_ms" in facts else "-",
         f"{replica.age_ms / 1000:.1f} s ago",
         _state_of(replica),
         ", ".join(f"{name} {mode}" for name, mode in modes.items()) or "-",
@@ -161,6 +162,6 @@ def _to_json(replica: Replica) -> dict[str, Any]:
     return {
         "replica": replica.process,
         "state": _state_of(replica),
-        "seenMsAgo": replica.age_ms,
+        "seen_ms_ago": replica.age_ms,
         **replica.facts,
     }
