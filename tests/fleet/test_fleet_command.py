@@ -261,6 +261,10 @@ def test_every_machine_keeps_the_log_with_checkpoints_of_its_own(
         assert done.returncode == 0, done.stdout
     with Serving(cwd=other.folder, **other.variables) as third:
         wait_until(lambda: add(third, key) == 200, lambda: third.errors)
+    (other.folder / "audit.db.checkpoints").write_text("not sealed\n")
+    refused = command(other, "serve", "--port", "0")
+    assert refused.returncode == 2
+    assert b"run `toolcrib audit verify` to see what was changed; to go on, move the" in refused.stderr
 
 
 def test_a_record_that_was_changed_in_the_database_is_found(

@@ -21,12 +21,15 @@ def is_temporary(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in _TEMPORARY
 
 
-def explain_damage(error: StateDamaged, path: Path) -> ConfigurationError:
-    """Return the error for a log that a server cannot continue."""
+def explain_damage(error: StateDamaged, path: Path, *, in_fleet: bool = False) -> ConfigurationError:
+    """Return the error for a log that a server cannot continue. In a fleet `path` names only the
+    checkpoints."""
     if (foreign := find_foreign_file(path)) is not None:
         return foreign
     message, hint = f"the audit log is damaged: {error}", f"run `toolcrib audit verify --file {path}`"
     hint += " to see what was changed; to begin a new log, move this one and its checkpoints away"
+    if in_fleet:
+        hint = "run `toolcrib audit verify` to see what was changed; to go on, move the checkpoints away"
     return ConfigurationError(message, file=str(path), key="audit.file", hint=hint)
 
 

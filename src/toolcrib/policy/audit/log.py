@@ -67,6 +67,7 @@ class AuditLog:
         self._options = options
         self._wall = wall
         self._redaction = Redaction(options.values, options.redact)
+        self._in_fleet = store is not None
         self._writer = RecordWriter(options, server=server, wall=wall, now=now, store=store)
         self._thread = WriterThread(self._writer)
         self._waiters: LoopWaiters | None = None
@@ -90,7 +91,7 @@ class AuditLog:
         try:
             opened.result()
         except StateDamaged as error:
-            raise explain_damage(error, Path(self._options.file)) from None
+            raise explain_damage(error, Path(self._options.file), in_fleet=self._in_fleet) from None
         except OSError as error:
             raise unusable_file(error, self._options) from None
 
