@@ -66,7 +66,7 @@ class Cable:
                 for task in serving:
                     task.cancel()
                 await asyncio.gather(*serving, return_exceptions=True)
-                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)  # the event loop closes what was aborted
 
         self.mend()
         asyncio.run_coroutine_threadsafe(stop(), self._loop).result(10)

@@ -48,11 +48,12 @@ class Proxy:
 
     async def _stop(self) -> None:
         self._server.close()
+        await asyncio.sleep(0.05)  # for connections that were accepted meanwhile
         while serving := asyncio.all_tasks() - {asyncio.current_task()}:
             for task in serving:
                 task.cancel()
             await asyncio.gather(*serving, return_exceptions=True)
-            await asyncio.sleep(0.01)  # for connections that were accepted meanwhile
+        await asyncio.sleep(0.05)  # the event loop closes what was aborted
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writers, asking = [writer], None
