@@ -144,6 +144,10 @@ class Redis:
         with suppress(StateUnavailable):
             await pipe.ask("PING")
         pipe.close()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:  # such as one that restores budgets
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
         await asyncio.sleep(0)
 
     def _renew(self, pipe: Pipe, is_last: bool) -> None:
