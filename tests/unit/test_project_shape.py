@@ -27,11 +27,11 @@ HEAVY = (
 )
 
 MAX_ROOT_ENTRIES = 32
-MAX_FILES = 262
-MAX_LINES = 72_400
-MAX_TEST_LINES = 126_000
+MAX_FILES = 252
+MAX_LINES = 71_700
+MAX_TEST_LINES = 122_600
 """Ceilings that only go down (docs/decisions/shape.md)."""
-MAX_SCAN_LINES = 4_030
+MAX_SCAN_LINES = 3_680
 """The limit of the static scan (docs/decisions/scan-and-other-libraries.md)."""
 MAX_FILE_LINES = 900
 MAX_DECISIONS = 12
