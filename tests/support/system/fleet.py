@@ -33,6 +33,8 @@ class Proxy:
     def __init__(self) -> None:
         self.ports: list[int] = []
         self._next = 0
+        self._serving: set[asyncio.Task[None] | None] = set()
+        """The event loop alone does not keep them once their client has gone."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._thread.start()
@@ -57,6 +59,7 @@ class Proxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writers, asking = [writer], None
+        self._serving.add(serving := asyncio.current_task())
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             if (to := await self._connect()) is None:
@@ -76,6 +79,7 @@ class Proxy:
                 asking.cancel()
             for each in writers:
                 each.transport.abort()
+            self._serving.discard(serving)
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
         count = len(self.ports)
