@@ -74,7 +74,7 @@ def test_pages_for_users_begin_with_the_command_that_installs_toolcrib(site: Pat
 def test_pages_name_the_one_before_and_the_one_after(site: Path) -> None:
     page = (site / "how-to" / "workers.html").read_text()
     assert "Previous: Hot reload" in page
-    assert "Next: Docker" in page
+    assert "Next: A fleet" in page
 
 
 def test_no_table_shows_the_backslash_of_an_escaped_pipe(site: Path) -> None:
