@@ -18,7 +18,7 @@ import pytest
 from tests.support.clients.legacy_client import Answer, Older
 from tests.support.servers.serve_process import Serving, wait_until
 from tests.support.system.engines import Server
-from tests.unit.cli.test_worker_sessions import ADA, TOOLS, question, text_of
+from tests.wire.test_worker_sessions import ADA, TOOLS, question, text_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fleet is tested on Linux")
 
