@@ -32,8 +32,13 @@ class Counter:
 
 @pytest.fixture(autouse=True)
 def _empty() -> Iterator[None]:
-    """Leave nothing for other tests."""
+    """Begin with nothing that tests in other files have kept, and leave nothing for others."""
+    _forget_all()
     yield
+    _forget_all()
+
+
+def _forget_all() -> None:
     for key in list(RESULTS._kept):
         RESULTS.forget(key[0])
     assert (len(RESULTS), RESULTS.bytes) == (0, 0)
