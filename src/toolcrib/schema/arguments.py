@@ -19,6 +19,7 @@ from toolcrib.schema.converters import (
     build_lenient_loader,
     build_loader,
     find_limit,
+    is_flat,
     load_integer,
     runs_user_code,
 )
@@ -66,7 +67,7 @@ class _Compiled(NamedTuple):
     known: frozenset[str]
     nulls: frozenset[str]
     """Arguments whose null is not checked against the schema."""
-    limits: list[tuple[str, int]]
+    limits: list[tuple[str, int, bool]]
     is_identity: bool
     """Plain arguments are passed on as they are."""
     is_surely_valid: Callable[[Any], bool] | None
@@ -163,7 +164,8 @@ class ToolArguments:
 
     def _compile(self) -> _Compiled:
         loaders = self.loaders
-        limits = [(name, limit) for name in loaders if (limit := find_limit(self.shapes[name])) is not None]
+        found = ((name, self.shapes[name], find_limit(self.shapes[name])) for name in loaders)
+        limits = [(name, limit, is_flat(shape)) for name, shape, limit in found if limit is not None]
         converted = [name for name, load in loaders.items() if load is not load_integer]
         schema = self.schema  # an explicit one is enforced as it is
         if not self.is_lenient:
@@ -239,10 +241,13 @@ class ToolArguments:
         problems += [Problem(name, "required, but missing", "") for name in missing]
         raise self._error(problems)
 
-    def _check_limits(self, arguments: dict[str, Any], limits: list[tuple[str, int]]) -> None:
+    def _check_limits(self, arguments: dict[str, Any], limits: list[tuple[str, int, bool]]) -> None:
         """Refuse arguments that take much longer to convert than to send."""
-        for name, limit in limits:
-            if name in arguments and has_more_values(arguments[name], limit):
+        for name, limit, is_list in limits:
+            value = arguments.get(name)
+            if is_list and type(value) is list and len(value) <= limit:
+                continue  # without a look at each
+            if name in arguments and has_more_values(value, limit):
                 message = f"more than {limit} values are too many to convert in one call"
                 raise self._error([Problem(name, message, "", "send less at a time")])
 

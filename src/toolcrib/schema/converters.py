@@ -25,6 +25,7 @@ from toolcrib.schema.render import enforced_value_schema, value_schema
 from toolcrib.schema.shapes import (
     MISSING,
     Array,
+    Constrained,
     Convert,
     ConverterBuilder,
     Dictionary,
@@ -320,11 +321,20 @@ MAX_CHOSEN = 5_000
 MAX_PATTERNS = 32
 
 
+_LEAVES = (Scalar, Enumeration, Union, Constrained)
+
+
 def find_limit(shape: Shape) -> int | None:
     """Return how many values of an argument are converted in one call, None if it never has many."""
     parts = list(walk(shape))
     has_many = any(isinstance(part, Array | Dictionary | Named | External) for part in parts)
     return min(map(_limit_of, parts)) if has_many else None
+
+
+def is_flat(shape: Shape) -> bool:
+    """Whether an argument is a list of single values: its length is their number."""
+    containers = [part for part in walk(shape) if not isinstance(part, _LEAVES)]
+    return len(containers) == 1 and isinstance(containers[0], Array)
 
 
 def _limit_of(shape: Shape) -> int:
